@@ -1,0 +1,35 @@
+/**
+ * Builds `dist/`: the program as a few lazily loaded chunks (esbuild) and the public types (tsc).
+ *
+ * Invariant: every module that a command does not need stays in a chunk that the command does not load.
+ */
+import { spawnSync } from "node:child_process";
+import { readFileSync, rmSync } from "node:fs";
+import { build } from "esbuild";
+
+const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
+
+rmSync("dist", { recursive: true, force: true });
+await build({
+  entryPoints: { main: "src/main.ts", index: "src/index.ts", testing: "src/testing/index.ts" },
+  outdir: "dist",
+  bundle: true,
+  splitting: true,
+  format: "esm",
+  platform: "node",
+  target: "node24",
+  minifySyntax: true,
+  minifyWhitespace: true,
+  legalComments: "linked",
+  external: ["@vscode/ripgrep"],
+  define: { ROTUNDA_VERSION: JSON.stringify(version) },
+  banner: {
+    js: "import{createRequire as __createRequire}from'node:module';const require=__createRequire(import.meta.url);",
+  },
+  logLevel: "warning",
+});
+
+const types = spawnSync(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"], {
+  stdio: "inherit",
+});
+process.exitCode = types.status ?? 1;

@@ -1,0 +1,50 @@
+/**
+ * Approval: a question to a person about one call.
+ *
+ * Invariant: it is a row, answered at most once, bound by `digest` to exactly the call that was shown.
+ */
+
+export type ApprovalStatus = "pending" | "allowed" | "denied" | "withdrawn";
+
+/** How far an answer reaches: this call, the rest of the conversation, or always. */
+export type ApprovalScope = "once" | "session" | "always";
+
+export interface Approval {
+  /** Id of the `mcp_approval_request` item. */
+  id: string;
+  responseId: string;
+  /** Id of the `mcp_call` item. */
+  itemId: string;
+  tool: string;
+  /** Canonical JSON of the arguments. */
+  arguments: string;
+  /** SHA-256 over response, tool and canonical arguments. */
+  digest: string;
+  /** Why it asks: the rule or the mode. */
+  why: string;
+  /** The rule that "always this pattern" would add. */
+  pattern: string;
+  status: ApprovalStatus;
+  reason: string | null;
+  decidedBy: string | null;
+  createdAt: number;
+  decidedAt: number | null;
+}
+
+export interface Decision {
+  decision: "allow" | "deny";
+  scope?: ApprovalScope;
+  /** For the model, with a denial. */
+  reason?: string;
+  /** Who decided: "terminal", "cli", a token's name. */
+  by: string;
+}
+
+/** A rule that came from an answer. */
+export interface LearnedRule {
+  id: string;
+  scope: "session" | "always";
+  conversationId: string | null;
+  rule: string;
+  createdAt: number;
+}

@@ -1,0 +1,133 @@
+/**
+ * Config: what the operator decided, loaded, expanded and checked. Each part of the system takes its own
+ * piece of it and knows nothing of files.
+ */
+
+import type { PermissionRules } from "./profile.ts";
+import type { Limits, PermissionMode } from "./response.ts";
+import type { Access } from "./tool.ts";
+
+export interface ModelConfig {
+  id: string;
+  /** Up to and including the version segment, as endpoints publish it: `https://api.example.com/v1`. */
+  baseUrl: string;
+  apiKey?: string;
+  /** Name at the endpoint. */
+  model: string;
+  headers?: Record<string, string>;
+  /** Added to every URL (Azure's `api-version`). */
+  query?: Record<string, string>;
+  /** `reasoning` of the request body (OpenRouter: `{enabled: true}`), or `reasoning_effort` where a string. */
+  reasoning?: string | Record<string, unknown>;
+  /** Dialect notes. */
+  provider?: "openai" | "openrouter";
+  temperature?: number;
+  maxOutputTokens?: number;
+  contextWindow?: number;
+  /** Further fields of the request body, verbatim. */
+  body?: Record<string, unknown>;
+  timeouts?: Partial<ModelTimeouts>;
+  /** Attempts after the first for failures that are safe to repeat. Default 3. */
+  retries?: number;
+  /** Id of the model that answers when this one is out of reach. */
+  fallback?: string;
+  origin: "config" | "environment" | "local";
+}
+
+/** Seconds. */
+export interface ModelTimeouts {
+  /** TCP and TLS. Default 10. */
+  connect: number;
+  /** Until the response headers. Default 120. */
+  headers: number;
+  /** Between two chunks of a stream. Default 60. */
+  idle: number;
+  /** The whole call with its retries. Default 600. */
+  total: number;
+}
+
+export interface ServerToolConfig {
+  access?: Access;
+  idempotent?: boolean;
+}
+
+export interface ServerConfig {
+  name: string;
+  transport: "stdio" | "http";
+  /** stdio */
+  command?: string;
+  args?: string[];
+  env?: Record<string, string>;
+  cwd?: string;
+  /** http */
+  url?: string;
+  headers?: Record<string, string>;
+  disabled: boolean;
+  /** Seconds for one call. Default 120. */
+  timeout?: number;
+  /** Seconds that the first model call waits for a server without a cached tool list. Default 10. */
+  startTimeout?: number;
+  /** "safe" (default): repeat only what cannot have run or is marked repeatable; "always": notion-open-agent's way. */
+  retry?: "safe" | "always";
+  /** Overrides by glob over the server's own tool names. */
+  tools?: Record<string, ServerToolConfig>;
+  /** Where it was read, for messages. */
+  origin: string;
+}
+
+export interface HookConfig {
+  /** A shell command; receives one JSON object on stdin. */
+  command: string;
+  /** Globs over tool names; absent: every tool. */
+  tools?: string[];
+  /** Seconds. Default 30. */
+  timeout?: number;
+}
+
+export type HookPoint = "beforeToolCall" | "afterToolCall" | "onResponseStart" | "onResponseEnd";
+
+export interface ProfileConfig {
+  description?: string;
+  /** Text, or a path that begins with `./`, `../` or `/` and ends in `.md` or `.txt`. */
+  instructions?: string;
+  /** Profile whose settings this one begins with. */
+  extends?: string;
+  model?: string;
+  temperature?: number;
+  maxOutputTokens?: number;
+  maxTurns?: number;
+  limits?: Partial<Limits>;
+  tools?: string[];
+  servers?: string[];
+  readOnly?: boolean;
+  mode?: PermissionMode;
+  advice?: boolean;
+  permissions?: Partial<PermissionRules>;
+}
+
+export interface SandboxConfig {
+  /** "auto": the best step that works here; "required": refuse to run without; "none": process groups only. */
+  level: "auto" | "required" | "none";
+  /** "auto": only for calls that a rule, a person or mode auto allowed. */
+  network: "auto" | "on" | "off";
+}
+
+export interface Config {
+  models: ModelConfig[];
+  servers: ServerConfig[];
+  profiles: Record<string, ProfileConfig>;
+  defaultProfile: string;
+  /** Replaces the general profile's instructions (`system-prompt.txt`). */
+  systemPrompt?: string;
+  permissions: PermissionRules & { mode: PermissionMode };
+  hooks: Partial<Record<HookPoint, HookConfig[]>>;
+  sandbox: SandboxConfig;
+  /** Characters of a tool's result that a model is shown. Default 8000. */
+  toolOutputLimit: number;
+  /** Advice of the offered tools joins the system prompt. */
+  advice: boolean;
+  /** One line each: what was left out and why. */
+  warnings: string[];
+  /** Values of keys, tokens and headers in force: never shown, logged or stored. */
+  secrets: string[];
+}
