@@ -5,6 +5,7 @@
  * What no client sees (provider-bound data, the model's own call id) stands beside it, in `EntryMeta`.
  */
 import type { Json } from "./json.ts";
+import type { IncompleteReason } from "./response.ts";
 
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
 
@@ -133,6 +134,8 @@ export interface EntryMeta {
   finish?: FinishReason;
   /** The endpoint's own word where `finish` is "other". */
   finishRaw?: string;
+  /** The model was asked for its last answer, without tools, because this limit was reached; on the call's last entry. */
+  final?: IncompleteReason;
   usage?: Usage;
   /** The name by which the model called the tool. */
   tool?: string;

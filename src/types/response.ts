@@ -59,8 +59,10 @@ export interface RunSettings {
   mode?: PermissionMode;
   maxOutputTokens?: number;
   parallel?: boolean;
-  /** Globs that narrow the profile's tools further. */
-  tools?: string[];
+  /** Lists of globs; a tool is offered only if every list names it. */
+  toolFilters?: string[][];
+  /** Nothing may write, whatever the profile says. Inherited by sub-agents. */
+  readOnly?: boolean;
   clientTools?: ClientTool[];
   toolChoice?: "auto" | "none" | "required" | { name: string };
   /** "wait": the response waits for a person. "deny": nobody can answer, so the call is denied. */

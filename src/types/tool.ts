@@ -61,6 +61,8 @@ export interface ToolContext {
   profile: string;
   depth: number;
   isolation: Isolation;
+  /** Globs of paths that a rule forbids to read: tools that walk folders leave them out. */
+  hiddenPaths?: readonly string[];
   /** Tells whoever watches; not stored. */
   progress(text: string): void;
   /** Runs a sub-agent as a response of its own below this call; called again for the same call, it attaches. */
@@ -84,6 +86,8 @@ export interface Tool {
   readonly parallel?: boolean;
   /** May be started again when its outcome is unknown. Only our own code and configuration may say so. Default: true for `read` by our word. */
   readonly repeatable: boolean;
+  /** The tool differs from what was known of it before: what changed, as text. Its calls ask again. */
+  readonly changed?: string;
   /** Advice on its use, for the system prompt. */
   readonly advice?: string;
   /** What the call touches. Absent: rules match by the tool's name alone. */

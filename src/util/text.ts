@@ -13,8 +13,8 @@ function nameGlob(pattern: string): RegExp {
   if (!expression) {
     const source = pattern
       .replace(/[.+^${}()|[\]\\]/g, "\\$&")
-      .replace(/\*+/g, "[^]*")
-      .replace(/\?/g, "[^]");
+      .replace(/\*+/g, "[\\s\\S]*")
+      .replace(/\?/g, "[\\s\\S]");
     expression = new RegExp(`^${source}$`, "u");
     compiled.set(pattern, expression);
   }

@@ -1,0 +1,217 @@
+/**
+ * Advance: the loop. Ask what is next, do it, until the response ends, waits for a person, or leaves this
+ * process.
+ *
+ * Invariant: it never throws; whatever happens, the run's fate is on disk, or the run is left as a crash
+ * would leave it.
+ */
+import { RotundaError, toRotundaError } from "../types/error.ts";
+import type { Entry, Usage } from "../types/item.ts";
+import type { Model, ToolDefinition } from "../types/model.ts";
+import type { Profile } from "../types/profile.ts";
+import type { EndedStatus, Limits } from "../types/response.ts";
+import type { Tool } from "../types/tool.ts";
+import { matchesName } from "../util/text.ts";
+import { ask } from "./ask.ts";
+import { type CallSupport, callTools, settle } from "./call-tools.ts";
+import type { History } from "./history.ts";
+import { runHooks } from "./hooks.ts";
+import { isCall, isSettled, next } from "./next.ts";
+import type { EngineParts } from "./parts.ts";
+import type { Run, Stop } from "./run.ts";
+
+export interface AdvanceSupport extends Pick<CallSupport, "delegate" | "readOutput" | "askPerson"> {
+  history: History;
+}
+
+interface Offer {
+  tools: readonly Tool[];
+  offered: ReadonlyMap<string, Tool>;
+  definitions: readonly ToolDefinition[];
+}
+
+/** What stays the same for a whole run. */
+interface Setting {
+  profile: Profile;
+  model: Model;
+  limits: Limits;
+  projectInstructions: string;
+  above: Awaited<ReturnType<History["path"]>>;
+}
+
+export async function advance(parts: EngineParts, run: Run, support: AdvanceSupport): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    const setting = await prepareSetting(parts, run, support);
+    const left = setting.limits.seconds * 1_000 - spent(parts, run);
+    timer = setTimeout(() => run.stop({ status: "incomplete", reason: "max_time" }), Math.min(left, 2 ** 31 - 1));
+    const denied = run.output.length === 0 ? (await runHooks(parts, run, "onResponseStart", {})).denied : undefined;
+    const stop: Stop | "waiting" =
+      denied === undefined
+        ? await loop(parts, run, setting, support)
+        : { status: "failed", error: { code: "denied", message: denied } };
+    if (stop === "waiting") await wait(run);
+    else await end(parts, run, stop, support);
+  } catch (thrown) {
+    await failed(parts, run, thrown, support);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function prepareSetting(parts: EngineParts, run: Run, support: AdvanceSupport): Promise<Setting> {
+  const { node } = run;
+  const profile = await parts.profiles.get(node.profile);
+  return {
+    profile,
+    model: await parts.models.get(node.model),
+    limits: { ...profile.limits, ...node.settings.limits },
+    projectInstructions: await parts.projectInstructions(node.workspace),
+    above: await support.history.path(node.previousResponseId),
+  };
+}
+
+function spent(parts: EngineParts, run: Run): number {
+  return Math.max(0, parts.now() - run.node.createdAt - run.node.waited);
+}
+
+async function loop(
+  parts: EngineParts,
+  run: Run,
+  setting: Setting,
+  support: AdvanceSupport,
+): Promise<Stop | "waiting"> {
+  for (;;) {
+    if (run.failure) throw run.failure;
+    if (run.stopped) return run.stopped;
+    const usage = usageOf(run.output);
+    const seconds = spent(parts, run) / 1_000;
+    const step = next({ output: run.output, limits: setting.limits, seconds, tokens: usage.total_tokens });
+    if (step.kind === "end") return { ...step };
+    const offer = await offerOf(parts, run, setting.profile);
+    if (step.kind === "ask") {
+      const deadline = parts.now() + setting.limits.seconds * 1_000 - spent(parts, run);
+      const stop = await ask(parts, run, step, { ...setting, ...offer, history: support.history, deadline });
+      if (stop) return stop;
+    } else {
+      const outcome = await callTools(parts, run, step.calls, { ...support, ...setting, ...offer });
+      if (outcome === "waiting" && !run.stopped) return "waiting";
+    }
+  }
+}
+
+const offers = new WeakMap<readonly Tool[], Map<string, Offer>>();
+
+/** The tools of a profile, narrowed by the run's own filters. The same objects as long as nothing changes. */
+async function offerOf(parts: EngineParts, run: Run, profile: Profile): Promise<Offer> {
+  const all = await parts.tools.list(run.signal);
+  const { toolFilters = [], toolChoice, clientTools = [] } = run.node.settings;
+  const key = JSON.stringify([
+    profile.name,
+    profile.tools,
+    profile.servers,
+    toolFilters,
+    toolChoice === "none",
+    clientTools,
+  ]);
+  const known = offers.get(all) ?? new Map<string, Offer>();
+  offers.set(all, known);
+  let offer = known.get(key);
+  if (!offer) {
+    const tools = toolChoice === "none" ? [] : toolsOf(profile, all, toolFilters);
+    const definitions: ToolDefinition[] = tools.map(({ name, description, input }) => ({ name, description, input }));
+    for (const { name, description = "", parameters = { type: "object" } } of clientTools) {
+      definitions.push({ name, description, input: parameters });
+    }
+    offer = { tools, definitions, offered: new Map(tools.map((tool) => [tool.name, tool])) };
+    known.set(key, offer);
+  }
+  return offer;
+}
+
+/** The tools that a profile may use. */
+export function toolsOf(profile: Profile, all: readonly Tool[], filters: readonly string[][] = []): Tool[] {
+  const lists = profile.tools ? [profile.tools, ...filters] : filters;
+  return all.filter((tool) => {
+    if (profile.readOnly && tool.access === "write") return false;
+    if (
+      tool.server !== "rotunda" &&
+      profile.servers &&
+      !profile.servers.some((glob) => matchesName(glob, tool.server))
+    ) {
+      return false;
+    }
+    return lists.every((list) => list.some((glob) => matchesName(glob, tool.name)));
+  });
+}
+
+export function usageOf(output: readonly Entry[]): Usage {
+  const total: Usage = {
+    input_tokens: 0,
+    output_tokens: 0,
+    total_tokens: 0,
+    input_tokens_details: { cached_tokens: 0 },
+    output_tokens_details: { reasoning_tokens: 0 },
+  };
+  for (const { meta } of output) {
+    const { usage } = meta;
+    if (!usage) continue;
+    total.input_tokens += usage.input_tokens;
+    total.output_tokens += usage.output_tokens;
+    total.total_tokens += usage.total_tokens;
+    total.input_tokens_details.cached_tokens += usage.input_tokens_details.cached_tokens;
+    total.output_tokens_details.reasoning_tokens += usage.output_tokens_details.reasoning_tokens;
+    if (usage.cost !== undefined) total.cost = (total.cost ?? 0) + usage.cost;
+  }
+  return total;
+}
+
+/** Left as it is, for whoever goes on with it. */
+async function wait(run: Run): Promise<void> {
+  run.patch({ status: "waiting", usage: usageOf(run.output) });
+  await run.commit();
+}
+
+async function end(parts: EngineParts, run: Run, stop: Stop, support: AdvanceSupport): Promise<void> {
+  if (stop.status === "shutdown") {
+    await run.commit();
+    return;
+  }
+  for (const entry of run.output) {
+    if (isCall(entry) && !isSettled(entry.item)) settle(run, entry, "incomplete", "not run: the response has ended");
+  }
+  const hookRun = parts.hooks.onResponseEnd ? run : null;
+  if (hookRun) await runHooks(parts, run, "onResponseEnd", { status: stop.status });
+  finish(parts, run, stop.status, stop);
+  await run.commit();
+  run.ended = true;
+  support.history.ended(run);
+}
+
+function finish(parts: EngineParts, run: Run, status: EndedStatus, stop: Stop): void {
+  run.patch({
+    status,
+    incompleteReason: stop.reason ?? null,
+    error: stop.error ?? null,
+    usage: usageOf(run.output),
+    endedAt: parts.now(),
+  });
+  const type = status === "completed" || status === "failed" ? (`response.${status}` as const) : "response.incomplete";
+  run.emit({ type, status });
+}
+
+/** A fault of ours, of the store or of a part: the response fails with it, if it can still be written. */
+async function failed(parts: EngineParts, run: Run, thrown: unknown, support: AdvanceSupport): Promise<void> {
+  const error = toRotundaError(thrown);
+  const message = parts.redact(error.message);
+  if (run.failure) {
+    parts.notify({ responseId: run.node.id, level: "error", topic: "engine", text: message });
+    return;
+  }
+  try {
+    await end(parts, run, { status: "failed", error: { code: error.code, message } }, support);
+  } catch (second) {
+    run.failure ??= second instanceof RotundaError ? second : error;
+    parts.notify({ responseId: run.node.id, level: "error", topic: "engine", text: message });
+  }
+}

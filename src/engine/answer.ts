@@ -1,0 +1,249 @@
+/**
+ * Answer: the model's events become items and events of the log.
+ *
+ * Invariant: every item that was begun is ended, as `completed` or as `incomplete`; the entries of a
+ * finished answer carry its finish on their last one, and all its calls are written in one batch with it.
+ */
+import type {
+  Entry,
+  EntryMeta,
+  FunctionCallItem,
+  Item,
+  McpCallItem,
+  MessageItem,
+  ReasoningItem,
+} from "../types/item.ts";
+import type { ModelEvent } from "../types/model.ts";
+import type { IncompleteReason } from "../types/response.ts";
+import type { Tool } from "../types/tool.ts";
+import { newId } from "../util/ids.ts";
+import type { Run } from "./run.ts";
+
+type Finish = Extract<ModelEvent, { type: "finish" }>;
+
+interface OpenText {
+  position: number;
+  item: MessageItem | ReasoningItem;
+  kind: "text" | "refusal" | "reasoning";
+  pieces: string[];
+}
+
+interface OpenCall {
+  position: number;
+  item: McpCallItem | FunctionCallItem;
+  callId: string;
+  tool: string;
+  pieces: string[];
+}
+
+export interface AnswerOptions {
+  turn: number;
+  modelKey: string;
+  /** Offered tools by name. */
+  tools: ReadonlyMap<string, Tool>;
+  clientTools: ReadonlySet<string>;
+  final: IncompleteReason | undefined;
+}
+
+export class Answer {
+  readonly #run: Run;
+  readonly #options: AnswerOptions;
+  readonly #calls = new Map<number, OpenCall>();
+  readonly #positions: number[] = [];
+  #text: OpenText | null = null;
+
+  constructor(run: Run, options: AnswerOptions) {
+    this.#run = run;
+    this.#options = options;
+  }
+
+  /** Something of the answer has been written. */
+  get begun(): boolean {
+    return this.#positions.length > 0;
+  }
+
+  write(event: Exclude<ModelEvent, Finish>): void {
+    switch (event.type) {
+      case "text":
+      case "refusal":
+      case "reasoning":
+        this.#writeText(event.type, event.delta);
+        break;
+      case "call":
+        this.#beginCall(event.index, event.callId, event.name);
+        break;
+      default:
+        this.#writeArguments(event.index, event.delta);
+    }
+  }
+
+  #begin(item: Item): number {
+    const position = this.#run.output.length;
+    // The place is taken at once; what stands there becomes durable when the item is ended.
+    this.#run.output[position] = { side: "output", position, turn: this.#options.turn, item, meta: {} };
+    this.#positions.push(position);
+    this.#run.emit({ type: "response.output_item.added", output_index: position, item: { ...item } });
+    return position;
+  }
+
+  #writeText(kind: OpenText["kind"], delta: string): void {
+    if (delta === "") return;
+    if (this.#text && this.#text.kind !== kind) this.#endText("completed");
+    this.#text ??= this.#beginText(kind);
+    const { position, item, pieces } = this.#text;
+    pieces.push(delta);
+    const type =
+      kind === "text"
+        ? "response.output_text.delta"
+        : kind === "refusal"
+          ? "response.refusal.delta"
+          : "response.reasoning_text.delta";
+    this.#run.emit({ type, output_index: position, item_id: item.id, content_index: 0, delta });
+  }
+
+  #beginText(kind: OpenText["kind"]): OpenText {
+    const item: MessageItem | ReasoningItem =
+      kind === "reasoning"
+        ? { type: "reasoning", id: newId("rs"), status: "in_progress", summary: [], content: [] }
+        : { type: "message", id: newId("msg"), role: "assistant", status: "in_progress", content: [] };
+    const position = this.#begin(item);
+    if (item.type === "message") {
+      this.#run.emit({
+        type: "response.content_part.added",
+        output_index: position,
+        item_id: item.id,
+        content_index: 0,
+        part: textPart(kind, ""),
+      });
+    }
+    return { position, item, kind, pieces: [] };
+  }
+
+  #endText(status: "completed" | "incomplete"): void {
+    const open = this.#text;
+    if (!open) return;
+    this.#text = null;
+    const text = open.pieces.join("");
+    closeText(this.#run, { ...open, text, turn: this.#options.turn, status, meta: { model: this.#options.modelKey } });
+  }
+
+  #beginCall(index: number, callId: string, name: string): void {
+    this.#endText("completed");
+    const tool = this.#options.tools.get(name);
+    const item: McpCallItem | FunctionCallItem = this.#options.clientTools.has(name)
+      ? { type: "function_call", id: newId("fc"), call_id: callId, name, arguments: "", status: "in_progress" }
+      : {
+          type: "mcp_call",
+          id: newId("mcp"),
+          server_label: tool?.server ?? "rotunda",
+          name: tool?.serverName ?? name,
+          arguments: "",
+          status: "in_progress",
+          output: null,
+          error: null,
+          approval_request_id: null,
+        };
+    this.#calls.set(index, { position: this.#begin(item), item, callId, tool: name, pieces: [] });
+  }
+
+  #writeArguments(index: number, delta: string): void {
+    const call = this.#calls.get(index);
+    if (!call || delta === "") return;
+    call.pieces.push(delta);
+    this.#run.emit({
+      type:
+        call.item.type === "mcp_call" ? "response.mcp_call_arguments.delta" : "response.function_call_arguments.delta",
+      output_index: call.position,
+      item_id: call.item.id,
+      content_index: 0,
+      delta,
+    });
+  }
+
+  /** The model has said why it stopped. */
+  finish(event: Finish): void {
+    this.#endText("completed");
+    const runnable = event.reason === "stop" || event.reason === "tool_calls";
+    for (const call of this.#calls.values()) this.#endCall(call, runnable && this.#options.final === undefined);
+    if (!this.begun) this.#writeEmpty();
+    const last = this.#run.output[this.#positions.at(-1) ?? 0];
+    if (!last) return;
+    const meta: EntryMeta = { ...last.meta, model: this.#options.modelKey, finish: event.reason };
+    if (event.reasonRaw !== undefined) meta.finishRaw = event.reasonRaw;
+    if (event.usage) meta.usage = event.usage;
+    if (event.raw !== undefined) meta.raw = event.raw;
+    if (this.#options.final) meta.final = this.#options.final;
+    this.#run.put({ ...last, meta });
+  }
+
+  /** An answer with nothing in it is still an answer: the loop must see that it was given. */
+  #writeEmpty(): void {
+    const item: MessageItem = {
+      type: "message",
+      id: newId("msg"),
+      role: "assistant",
+      status: "completed",
+      content: [],
+    };
+    const position = this.#begin(item);
+    this.#run.put({ side: "output", position, turn: this.#options.turn, item, meta: {} });
+    this.#run.emit({ type: "response.output_item.done", output_index: position, item });
+  }
+
+  #endCall(call: OpenCall, runnable: boolean): void {
+    const text = call.pieces.join("");
+    const { item, position } = call;
+    item.arguments = text;
+    const at = { output_index: position, item_id: item.id };
+    const type =
+      item.type === "mcp_call" ? "response.mcp_call_arguments.done" : "response.function_call_arguments.done";
+    this.#run.emit({ type, ...at, arguments: text });
+    const settled = item.type === "function_call" || !runnable;
+    if (item.type === "function_call") item.status = "completed";
+    else if (!runnable) {
+      item.status = "incomplete";
+      item.error = "not run: the answer ended before it";
+    }
+    const meta: EntryMeta = { model: this.#options.modelKey, tool: call.tool, callId: call.callId };
+    this.#run.put({ side: "output", position, turn: this.#options.turn, item: { ...item }, meta });
+    if (settled) this.#run.emit({ type: "response.output_item.done", output_index: position, item: { ...item } });
+  }
+
+  /** The answer was cut: what was begun is ended as incomplete, and none of its calls is run. */
+  cut(): void {
+    this.#endText("incomplete");
+    for (const call of this.#calls.values()) this.#endCall(call, false);
+  }
+}
+
+function textPart(kind: OpenText["kind"], text: string): MessageItem["content"][number] {
+  return kind === "refusal" ? { type: "refusal", refusal: text } : { type: "output_text", text, annotations: [] };
+}
+
+export interface ClosingText {
+  position: number;
+  item: MessageItem | ReasoningItem;
+  kind: OpenText["kind"];
+  text: string;
+  turn: number;
+  status: "completed" | "incomplete";
+  meta: EntryMeta;
+}
+
+/** Writes the end of a message or of reasoning: its closing events and its entry. */
+export function closeText(run: Run, { position, item, kind, text, turn, status, meta }: ClosingText): void {
+  const at = { output_index: position, item_id: item.id, content_index: 0 };
+  let closed: Item;
+  if (item.type === "reasoning") {
+    closed = { ...item, status, content: [{ type: "reasoning_text", text }] };
+    run.emit({ type: "response.reasoning_text.done", ...at, text });
+  } else {
+    const part = textPart(kind, text);
+    closed = { ...item, status, content: [part] };
+    run.emit({ type: kind === "refusal" ? "response.refusal.done" : "response.output_text.done", ...at, text });
+    run.emit({ type: "response.content_part.done", ...at, part });
+  }
+  const entry: Entry = { side: "output", position, turn, item: closed, meta };
+  run.put(entry);
+  run.emit({ type: "response.output_item.done", output_index: position, item: closed });
+}

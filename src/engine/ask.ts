@@ -1,0 +1,177 @@
+/**
+ * Ask: one call of the model, from the prompt to the stored answer.
+ *
+ * Invariant: when it returns, the answer has been handed to the log, finished or closed as cut. What was
+ * partly shown is never asked for again.
+ */
+import { toRotundaError } from "../types/error.ts";
+import type { Entry, MessageItem } from "../types/item.ts";
+import { type HistoryNode, type Model, ModelError, type ModelRequest, type ToolDefinition } from "../types/model.ts";
+import type { Profile } from "../types/profile.ts";
+import type { Tool } from "../types/tool.ts";
+import { newId } from "../util/ids.ts";
+import { Answer, closeText } from "./answer.ts";
+import { type History, syntheticNode } from "./history.ts";
+import { isCall, type Step } from "./next.ts";
+import type { EngineParts } from "./parts.ts";
+import { FINAL, instructionsOf, NUDGE } from "./prompt.ts";
+import type { Run, Stop } from "./run.ts";
+
+type AskStep = Extract<Step, { kind: "ask" }>;
+
+export interface AskSupport {
+  profile: Profile;
+  model: Model;
+  tools: readonly Tool[];
+  offered: ReadonlyMap<string, Tool>;
+  /** The same array as long as the tools are the same: models cache its text. */
+  definitions: readonly ToolDefinition[];
+  projectInstructions: string;
+  /** The path above this response. */
+  above: readonly HistoryNode[];
+  history: History;
+  /** Milliseconds since the epoch. */
+  deadline: number;
+}
+
+/** Null: go on with the next step. A `Stop`: the response ends so. */
+export async function ask(parts: EngineParts, run: Run, step: AskStep, support: AskSupport): Promise<Stop | null> {
+  const current = support.history.current(run);
+  const outcome = await askOnce(parts, run, step, support, current);
+  if (outcome !== "rejected") return outcome;
+  // An endpoint that cannot digest its own tool calls may still read them as plain text.
+  notify(parts, run, "the endpoint rejected the tool results; asking once more with them as plain text");
+  const repaired = await askOnce(parts, run, step, support, flatten(current));
+  if (repaired !== "rejected") return repaired;
+  degrade(run, step.turn);
+  return null;
+}
+
+async function askOnce(
+  parts: EngineParts,
+  run: Run,
+  step: AskStep,
+  support: AskSupport,
+  current: HistoryNode,
+): Promise<Stop | null | "rejected"> {
+  const clientTools = new Set((run.node.settings.clientTools ?? []).map((tool) => tool.name));
+  const { offered, model } = support;
+  const answer = new Answer(run, {
+    turn: step.turn,
+    modelKey: model.key,
+    tools: offered,
+    clientTools,
+    final: step.final,
+  });
+  const request = requestOf(parts, run, step, support, current);
+  try {
+    for await (const event of model.stream(request, run.signal)) {
+      if (event.type === "finish") {
+        answer.finish(event);
+        return null;
+      }
+      answer.write(event);
+    }
+    throw new ModelError("upstream_protocol", `model ${model.id} ended its answer without saying why`, {
+      partial: true,
+    });
+  } catch (thrown) {
+    if (run.failure) throw run.failure;
+    answer.cut();
+    if (run.stopped) return run.stopped;
+    const error = toRotundaError(thrown);
+    const hasResults = current.entries.some(isCall);
+    if (error.code === "upstream_bad_request" && hasResults && !answer.begun) return "rejected";
+    return failure(parts, error, answer.begun);
+  }
+}
+
+function failure(parts: EngineParts, thrown: ReturnType<typeof toRotundaError>, begun: boolean): Stop {
+  const message = thrown.remedy === undefined ? thrown.message : `${thrown.message}. ${thrown.remedy}`;
+  const error = { code: thrown.code, message: parts.redact(message) };
+  if (thrown.code === "output_limit") return { status: "incomplete", reason: "output_limit", error };
+  return begun ? { status: "incomplete", reason: "stream_cut", error } : { status: "failed", error };
+}
+
+function requestOf(
+  parts: EngineParts,
+  run: Run,
+  step: AskStep,
+  support: AskSupport,
+  current: HistoryNode,
+): ModelRequest {
+  const { node } = run;
+  const { profile, tools, projectInstructions, definitions } = support;
+  const history: HistoryNode[] = [...support.above, current];
+  if (step.nudge) history.push(syntheticNode(NUDGE));
+  if (step.final) history.push(syntheticNode(FINAL[step.final] ?? ""));
+  const temperature = node.settings.temperature ?? profile.temperature;
+  const maxOutputTokens = node.settings.maxOutputTokens ?? profile.maxOutputTokens;
+  return {
+    instructions: instructionsOf({ profile, node, tools, projectInstructions }),
+    history,
+    tools: definitions,
+    toolChoice: step.final ? "none" : (node.settings.toolChoice ?? "auto"),
+    parallelToolCalls: node.settings.parallel !== false,
+    ...(temperature !== undefined && { temperature }),
+    ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+    cacheKey: history[0]?.responseId ?? node.id,
+    deadline: support.deadline,
+    onRetry: (text) => notify(parts, run, text),
+  };
+}
+
+function notify(parts: EngineParts, run: Run, text: string): void {
+  parts.notify({ responseId: run.node.id, level: "warn", topic: "llm", text: parts.redact(text) });
+}
+
+/** The run's own tool calls and results as plain messages (parity U2, N18). */
+function flatten(node: HistoryNode): HistoryNode {
+  const entries = node.entries.flatMap((entry): Entry[] => {
+    if (!isCall(entry)) return entry.item.type === "reasoning" ? [] : [{ ...entry, meta: {} }];
+    const { item, meta } = entry;
+    const said = `I called ${meta.tool ?? item.name} with ${item.arguments || "{}"}.`;
+    const result = `Result of ${meta.tool ?? item.name}:\n\n${item.output ?? item.error ?? ""}`;
+    return [
+      { ...entry, item: plainMessage("assistant", said), meta: {} },
+      { ...entry, side: "input", turn: 0, item: plainMessage("user", result), meta: {} },
+    ];
+  });
+  return { ...node, entries };
+}
+
+function plainMessage(role: "assistant" | "user", text: string): MessageItem {
+  const content =
+    role === "user" ? { type: "input_text" as const, text } : { type: "output_text" as const, text, annotations: [] };
+  return { type: "message", id: newId("msg"), role, status: "completed", content: [content] };
+}
+
+/** The answer is made of the tool results, and says so (parity N18). */
+function degrade(run: Run, turn: number): void {
+  const question = run.input
+    .flatMap(({ item }) => (item.type === "message" && item.role === "user" ? item.content : []))
+    .map((part) => ("text" in part ? part.text : ""))
+    .join("\n");
+  const results = run.output.filter(isCall).filter((entry) => entry.item.status === "completed");
+  const sections = results.map(({ item, meta }) => `## ${meta.tool ?? item.name}\n${item.output}`);
+  const text =
+    sections.length > 0
+      ? `Here's what I found for "${question}":\n\n${sections.join("\n\n")}`
+      : "[Unable to complete request — no tool results were collected before the error occurred]";
+  const position = run.output.length;
+  const item: MessageItem = {
+    type: "message",
+    id: newId("msg"),
+    role: "assistant",
+    status: "in_progress",
+    content: [],
+  };
+  run.output[position] = { side: "output", position, turn, item, meta: {} };
+  const at = { output_index: position, item_id: item.id, content_index: 0 };
+  run.emit({ type: "response.output_item.added", output_index: position, item: { ...item } });
+  run.emit({ type: "response.content_part.added", ...at, part: { type: "output_text", text: "", annotations: [] } });
+  run.emit({ type: "response.output_text.delta", ...at, delta: text });
+  const meta = { finish: "stop" as const, synthetic: "degraded" };
+  closeText(run, { position, item, kind: "text", text, turn, status: "completed", meta });
+  run.patch({ degraded: true });
+}

@@ -1,0 +1,92 @@
+/**
+ * Delegate: a sub-agent is a response of its own, below the call that asked for it.
+ *
+ * Invariant: one call has one child, however often it is resumed; a child never has more rights than its
+ * parent: the stricter mode, the tools of both, read-only if either is.
+ */
+import type { Engine, RunRequest } from "../types/engine.ts";
+import type { Delegation, DelegationResult } from "../types/tool.ts";
+import { ChildWaiting } from "./call-tools.ts";
+import type { History } from "./history.ts";
+import { type CallEntry, isCall } from "./next.ts";
+import type { EngineParts } from "./parts.ts";
+import { effectiveMode, isReadOnly } from "./prepare.ts";
+import type { Run } from "./run.ts";
+import { outputText } from "./text.ts";
+
+export async function delegate(
+  parts: EngineParts,
+  engine: Engine,
+  parent: Run,
+  entry: CallEntry,
+  request: Delegation,
+): Promise<DelegationResult> {
+  const children = await parts.store.list({ callerResponseId: parent.node.id, limit: 1_000 });
+  const known = children.find((child) => child.caller?.itemId === entry.item.id);
+  if (known && known.endedAt === null) await engine.resume(known.id, parent.approver);
+  const id = known?.id ?? (await engine.start(await childRequest(parts, parent, entry, request))).id;
+  const onAbort = () => {
+    const reason = parent.stopped?.error?.message ?? "the response that asked for it was stopped";
+    // A shutdown stops the child by itself, and leaves it to be resumed.
+    if (parent.stopped?.status !== "shutdown") engine.cancel(id, reason).catch(() => undefined);
+  };
+  if (parent.signal.aborted) onAbort();
+  parent.signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    const node = await engine.wait(id);
+    if (node.status === "waiting") throw new ChildWaiting(id);
+    const ended = await engine.get(id);
+    const status = node.status as DelegationResult["status"];
+    return { responseId: id, status, text: outputText(ended), error: node.error?.message ?? node.incompleteReason };
+  } finally {
+    parent.signal.removeEventListener("abort", onAbort);
+  }
+}
+
+async function childRequest(
+  parts: EngineParts,
+  parent: Run,
+  entry: CallEntry,
+  request: Delegation,
+): Promise<RunRequest> {
+  const profile = await parts.profiles.get(parent.node.profile);
+  const child = await parts.profiles.get(request.profile);
+  const { toolFilters = [], onApproval, parallel } = parent.node.settings;
+  const turns = request.maxTurns;
+  return {
+    input: request.task,
+    caller: { responseId: parent.node.id, itemId: entry.item.id },
+    profile: request.profile,
+    model: child.model ?? parent.node.model,
+    settings: {
+      mode: effectiveMode(parts, parent, profile),
+      readOnly: isReadOnly(parent, profile),
+      toolFilters: profile.tools ? [...toolFilters, profile.tools] : toolFilters,
+      ...(onApproval && { onApproval }),
+      ...(parallel !== undefined && { parallel }),
+      ...(turns !== undefined && { limits: { turns: Math.min(turns, child.limits.turns) } }),
+    },
+    workspace: parent.node.workspace,
+    door: parent.node.door,
+    ...(parent.approver && { approver: parent.approver }),
+  };
+}
+
+/** Only outputs of the reader's own path: an id from elsewhere is as good as unknown. */
+export async function readOutput(
+  parts: EngineParts,
+  history: History,
+  run: Run,
+  reference: string,
+): Promise<string | undefined> {
+  const above = await history.path(run.node.previousResponseId);
+  const entries = [...above.flatMap((node) => node.entries), ...run.output].filter(isCall);
+  const matches = entries.filter(({ item }) => matchesReference(item.id, reference));
+  const [match] = matches;
+  if (!match || matches.length > 1) return undefined;
+  return (await parts.store.output(match.item.id)) ?? match.item.output ?? undefined;
+}
+
+function matchesReference(id: string, reference: string): boolean {
+  return reference.length >= 4 && (id.endsWith(reference) || id.startsWith(reference));
+}

@@ -1,0 +1,47 @@
+/**
+ * Direct call: a tool without a model, asked for by a person or a program that may do it anyway.
+ *
+ * Invariant: who asks is the approval, so nothing is asked; deny rules hold all the same.
+ */
+import { RotundaError } from "../types/error.ts";
+import type { JsonObject } from "../types/json.ts";
+import type { ToolResult } from "../types/tool.ts";
+import type { EngineParts } from "./parts.ts";
+import { judge, parseRule } from "./permissions.ts";
+
+export async function directCall(
+  parts: EngineParts,
+  name: string,
+  input: JsonObject,
+  options: { workspace: string; signal?: AbortSignal; by: string },
+): Promise<ToolResult> {
+  const tool = await parts.tools.find(name);
+  if (!tool) {
+    throw new RotundaError("tool_not_found", `there is no tool ${name}`, { remedy: "rotunda tools lists them." });
+  }
+  const { workspace } = options;
+  const subject = (await tool.subject?.(input, workspace)) ?? {};
+  const { deny } = parts.permissions;
+  const rules = [{ allow: [], ask: [], deny }];
+  const sandbox = () => parts.sandbox.level();
+  const verdict = await judge({ tool, subject, workspace, mode: "auto", readOnly: false, rules, sandbox });
+  if (verdict.effect === "deny") throw new RotundaError("denied", `the call is denied: ${verdict.why}`);
+  const signal = options.signal ?? new AbortController().signal;
+  const outside = () => Promise.reject(new RotundaError("usage", `${name} needs a response to belong to`));
+  const result = await tool.run(input, {
+    workspace,
+    signal,
+    responseId: "",
+    itemId: "",
+    profile: "",
+    depth: 0,
+    isolation: { readOnly: false, network: parts.sandbox.network !== "off" },
+    hiddenPaths: deny
+      .map(parseRule)
+      .flatMap(({ tool: rule, pattern }) => (rule === "read" && pattern ? [pattern] : [])),
+    progress: (text) => parts.notify({ responseId: null, level: "info", topic: "tools", text: parts.redact(text) }),
+    delegate: outside,
+    readOutput: async () => undefined,
+  });
+  return { ...result, text: parts.redact(result.text) };
+}

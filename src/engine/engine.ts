@@ -1,0 +1,375 @@
+/**
+ * The engine: all that a door may know.
+ *
+ * Invariant: nothing leaves `start` before the response and its input are on disk; a response is run by at
+ * most one process at a time; what a door can do here, every door can do.
+ */
+import type { Approval, Decision } from "../types/approval.ts";
+import type { Approver, Engine, RunRequest } from "../types/engine.ts";
+import { RotundaError, toRotundaError } from "../types/error.ts";
+import { isEnd, type RunEvent } from "../types/event.ts";
+import type { Entry, Item } from "../types/item.ts";
+import type { JsonObject } from "../types/json.ts";
+import type { Conversation, FullResponse, ResponseNode } from "../types/response.ts";
+import type { Tool, ToolResult } from "../types/tool.ts";
+import { isId, isIdPart, newId } from "../util/ids.ts";
+import { newOwner } from "../util/owner.ts";
+import { oneLine } from "../util/text.ts";
+import { advance, toolsOf, usageOf } from "./advance.ts";
+import { delegate, readOutput } from "./delegate.ts";
+import { directCall } from "./direct-call.ts";
+import { History } from "./history.ts";
+import type { EngineParts } from "./parts.ts";
+import { Pulse } from "./pulse.ts";
+import { recover } from "./recover.ts";
+import { Run } from "./run.ts";
+import { inputEntries, textOf } from "./text.ts";
+
+export function createEngine(parts: EngineParts): Engine {
+  return new LocalEngine(parts);
+}
+
+class LocalEngine implements Engine {
+  readonly #parts: EngineParts;
+  readonly #owner = newOwner();
+  readonly #runs = new Map<string, Run>();
+  readonly #history: History;
+  readonly #pulse: Pulse;
+  #stopping = false;
+
+  constructor(parts: EngineParts) {
+    this.#parts = parts;
+    this.#history = new History(parts.store);
+    this.#pulse = new Pulse(parts, this.#owner, this.#runs);
+  }
+
+  // ---- begin
+
+  async start(request: RunRequest): Promise<ResponseNode> {
+    if (this.#stopping) throw new RotundaError("cancelled", "the engine is stopping");
+    const { store } = this.#parts;
+    const now = this.#parts.now();
+    const id = newId("resp", now);
+    const profile = await this.#parts.profiles.get(request.profile);
+    const model = await this.#parts.models.get(request.model ?? profile.model);
+    const parent = await this.#parent(request);
+    const conversation = await this.#conversation(request, parent, id, now);
+    const caller = request.caller ? await store.node(request.caller.responseId) : undefined;
+    const node: ResponseNode = {
+      id,
+      previousResponseId: parent?.id ?? null,
+      caller: request.caller ?? null,
+      conversationId: conversation?.id ?? null,
+      profile: profile.name,
+      model: model.id,
+      status: "in_progress",
+      incompleteReason: null,
+      error: null,
+      degraded: false,
+      usage: usageOf([]),
+      settings: request.settings ?? {},
+      workspace: request.workspace,
+      door: request.door,
+      depth: caller ? caller.depth + 1 : 0,
+      createdAt: now,
+      endedAt: null,
+      waited: 0,
+      hash: null,
+    };
+    const input = inputEntries(request.input);
+    const events: RunEvent[] = [
+      { type: "response.created", sequence_number: 0 },
+      { type: "response.in_progress", sequence_number: 1 },
+    ];
+    await store.create({ node, input, events, owner: this.#owner, conversation });
+    const options = { approver: request.approver, now, nextSequence: events.length, events };
+    const run = new Run(store, node, input, { owner: this.#owner, fence: 1 }, options);
+    request.onStart?.(id);
+    this.#begin(run);
+    return node;
+  }
+
+  /** The node to go on from: named, or the head of the conversation. It must have ended. */
+  async #parent(request: RunRequest): Promise<ResponseNode | undefined> {
+    const { store } = this.#parts;
+    let id = request.previousResponseId;
+    if (id === undefined && request.conversation && request.conversation !== "new") {
+      const conversation = await store.conversation(request.conversation);
+      if (!conversation) throw new RotundaError("not_found", `there is no conversation ${request.conversation}`);
+      id = conversation.head ?? undefined;
+    }
+    if (id === undefined) return undefined;
+    const parent = await store.node(id);
+    if (!parent) throw new RotundaError("not_found", `there is no response ${id}`);
+    if (parent.endedAt !== null) return parent;
+    throw new RotundaError("response_not_ended", `response ${id} has not ended (it is ${parent.status})`, {
+      remedy: `Go on with it first: rotunda resume ${id.slice(-8)}, or end it: rotunda cancel ${id.slice(-8)}`,
+    });
+  }
+
+  /** The pointer that moves: the one named, the parent's if it stands there, else a new one (a branch). */
+  async #conversation(
+    request: RunRequest,
+    parent: ResponseNode | undefined,
+    id: string,
+    now: number,
+  ): Promise<Conversation | null> {
+    const { store } = this.#parts;
+    if (request.caller || request.conversation === null) return null;
+    const named = request.conversation ?? (parent?.conversationId || undefined);
+    if (named !== undefined && named !== "new") {
+      const known = await store.conversation(named);
+      const branches = request.conversation === undefined && known?.head !== parent?.id;
+      if (known && !branches) return { ...known, head: id, updatedAt: now };
+    }
+    const title = oneLine(typeof request.input === "string" ? request.input : textOf(request.input), 60);
+    const name = request.conversationName ?? null;
+    const { workspace } = request;
+    return { id: newId("conv", now), name, title, head: id, workspace, createdAt: now, updatedAt: now };
+  }
+
+  #begin(run: Run): void {
+    this.#runs.set(run.node.id, run);
+    this.#pulse.start();
+    run.finished = this.#conduct(run);
+  }
+
+  async #conduct(run: Run): Promise<void> {
+    await advance(this.#parts, run, {
+      history: this.#history,
+      delegate: (parent, entry, request) => delegate(this.#parts, this, parent, entry, request),
+      readOutput: (reader, reference) => readOutput(this.#parts, this.#history, reader, reference),
+      askPerson: (asking, approval) => this.#askPerson(asking, approval),
+    });
+    this.#runs.delete(run.node.id);
+    if (this.#runs.size === 0) this.#pulse.stop();
+    try {
+      if (!run.ended && !run.failure) await this.#parts.store.release(run.node.id, run.lease);
+    } catch (error) {
+      // The lease ends by itself; whoever waits learns it from the store.
+      run.failure = toRotundaError(error);
+    }
+    run.wake();
+  }
+
+  async resume(id: string, approver?: Approver): Promise<ResponseNode> {
+    const { store } = this.#parts;
+    const active = this.#runs.get(id);
+    if (active) return active.node;
+    const stored = await store.get(id);
+    if (!stored) throw new RotundaError("not_found", `there is no response ${id}`);
+    if (stored.node.endedAt !== null) {
+      throw new RotundaError("response_ended", `response ${id} has already ended (${stored.node.status})`);
+    }
+    const lease = await store.claim(id, this.#owner);
+    if (!lease) throw new RotundaError("owned_elsewhere", `response ${id} is being run by another process`);
+    const run = await recover({ store, stored, lease, approver, now: this.#parts.now() });
+    if (stored.node.status === "waiting") await this.#endWaiting(run);
+    this.#begin(run);
+    return run.node;
+  }
+
+  /** The time that a person took does not count against the limit. */
+  async #endWaiting(run: Run): Promise<void> {
+    const asked = await this.#parts.store.approvals({ responseId: run.node.id });
+    const since = Math.min(...asked.filter((approval) => approval.createdAt).map((approval) => approval.createdAt));
+    const waited = Number.isFinite(since) ? run.node.waited + this.#parts.now() - since : run.node.waited;
+    run.patch({ status: "in_progress", waited });
+  }
+
+  // ---- watch
+
+  async *watch(id: string, after = -1, signal?: AbortSignal): AsyncIterable<RunEvent> {
+    const { store } = this.#parts;
+    let cursor = after;
+    for (;;) {
+      const run = this.#runs.get(id);
+      const events = run?.after(cursor) ?? (await store.events(id, cursor, 500));
+      for (const event of events) {
+        cursor = event.sequence_number;
+        yield event;
+        if (isEnd(event)) return;
+      }
+      if (signal?.aborted) return;
+      if (events.length > 0) continue;
+      if (run) {
+        await (this.#runs.has(id) ? run.changed() : Promise.resolve());
+        if (run.failure) throw run.failure;
+      } else if (!(await this.#lives(id))) {
+        // It waits for a person, or its process is gone: what is stored has been told.
+        if ((await store.events(id, cursor, 1)).length === 0) return;
+      } else await this.#pulse.change();
+    }
+  }
+
+  /** It is run by some process. */
+  async #lives(id: string): Promise<boolean> {
+    const lease = await this.#parts.store.leaseOf(id);
+    return lease !== undefined && (await this.#pulse.isAlive(lease.owner));
+  }
+
+  async wait(id: string): Promise<ResponseNode> {
+    for (;;) {
+      const run = this.#runs.get(id);
+      if (run) {
+        await run.finished;
+        if (run.failure) throw run.failure;
+      }
+      const node = await this.#parts.store.node(id);
+      if (!node) throw new RotundaError("not_found", `there is no response ${id}`);
+      if (node.endedAt !== null || node.status === "waiting") return node;
+      if (!(await this.#lives(id))) {
+        if (this.#stopping) return node;
+        throw new RotundaError("response_not_ended", `response ${id} was interrupted`, {
+          remedy: `rotunda resume ${id.slice(-8)}`,
+        });
+      }
+      await this.#pulse.change();
+    }
+  }
+
+  async get(id: string): Promise<FullResponse> {
+    const stored = await this.#parts.store.get(id);
+    if (!stored) throw new RotundaError("not_found", `there is no response ${id}`);
+    const items = (side: Entry["side"]) =>
+      stored.entries.filter((entry) => entry.side === side).map(({ item }) => item);
+    return { ...stored.node, input: items("input"), output: items("output") };
+  }
+
+  // ---- approvals
+
+  async #askPerson(run: Run, approval: Approval): Promise<Decision | undefined> {
+    const { store } = this.#parts;
+    const settled = decisionOf(await store.approval(approval.id));
+    if (settled) return settled;
+    if (!run.approver) return undefined;
+    const since = this.#parts.now();
+    run.patch({ status: "waiting" });
+    const aside = new AbortController();
+    const signal = AbortSignal.any([run.signal, aside.signal]);
+    const person = run.approver(approval, signal).then(
+      (decision) => this.decide(approval.id, decision),
+      () => undefined,
+    );
+    const answer = await Promise.race([this.#pulse.settled(approval.id, signal), person]);
+    aside.abort();
+    const decided = answer ?? (await store.approval(approval.id));
+    run.patch({ status: "in_progress", waited: run.node.waited + this.#parts.now() - since });
+    return decisionOf(decided);
+  }
+
+  async decide(approvalId: string, decision: Decision): Promise<Approval> {
+    const { store } = this.#parts;
+    const pending = await store.approval(approvalId);
+    if (!pending) throw new RotundaError("not_found", `there is no approval ${approvalId}`);
+    const now = this.#parts.now();
+    const settled: Approval = {
+      ...pending,
+      status: decision.decision === "allow" ? "allowed" : "denied",
+      reason: decision.reason ?? null,
+      decidedBy: decision.by,
+      decidedAt: now,
+    };
+    if (!(await store.settleApproval(settled))) {
+      throw new RotundaError("approval_settled", `approval ${approvalId} has already been answered`);
+    }
+    if (decision.decision === "allow" && decision.scope && decision.scope !== "once") {
+      const node = await store.node(pending.responseId);
+      const conversationId = decision.scope === "session" ? await this.#conversationOf(node) : null;
+      const { scope } = decision;
+      await store.addRule({ id: newId("rule", now), scope, conversationId, rule: pending.pattern, createdAt: now });
+    }
+    this.#pulse.tell(settled);
+    return settled;
+  }
+
+  /** A sub-agent has no conversation of its own: its outermost caller's counts. */
+  async #conversationOf(node: ResponseNode | undefined): Promise<string | null> {
+    if (!node?.caller) return node?.conversationId ?? null;
+    return this.#conversationOf(await this.#parts.store.node(node.caller.responseId));
+  }
+
+  // ---- steer, cancel, call, stop
+
+  async steer(id: string, items: Item[]): Promise<void> {
+    await this.#parts.store.sendControl({ responseId: id, kind: "steer", reason: null, items });
+    this.#pulse.look();
+  }
+
+  async cancel(id: string, reason: string): Promise<void> {
+    const run = this.#runs.get(id);
+    if (run) {
+      run.stop({ status: "cancelled", error: { code: "cancelled", message: reason } });
+      await run.finished;
+      return;
+    }
+    const node = await this.#parts.store.node(id);
+    if (!node) throw new RotundaError("not_found", `there is no response ${id}`);
+    if (node.endedAt !== null) throw new RotundaError("response_ended", `response ${id} has already ended`);
+    if (await this.#lives(id)) {
+      await this.#parts.store.sendControl({ responseId: id, kind: "cancel", reason, items: null });
+      return;
+    }
+    await this.#cancelStored(id, reason);
+  }
+
+  /** Nobody runs it: it is taken only to be ended. */
+  async #cancelStored(id: string, reason: string): Promise<void> {
+    const { store } = this.#parts;
+    for (const child of await store.list({ callerResponseId: id, limit: 1_000 })) {
+      if (child.endedAt === null) await this.cancel(child.id, reason);
+    }
+    const stored = await store.get(id);
+    const lease = stored && (await store.claim(id, this.#owner));
+    if (!stored || !lease) throw new RotundaError("owned_elsewhere", `response ${id} is being run by another process`);
+    const run = await recover({ store, stored, lease, approver: undefined, now: this.#parts.now() });
+    run.stop({ status: "cancelled", error: { code: "cancelled", message: reason } });
+    this.#begin(run);
+    await run.finished;
+  }
+
+  async cancelAll(reason: string): Promise<number> {
+    const open = await this.#parts.store.list({ status: ["queued", "in_progress", "waiting"], limit: 100_000 });
+    const outcomes = await Promise.allSettled(open.map((node) => this.cancel(node.id, reason)));
+    return outcomes.filter((outcome) => outcome.status === "fulfilled").length;
+  }
+
+  call(
+    tool: string,
+    input: JsonObject,
+    options: { workspace: string; signal?: AbortSignal; by: string },
+  ): Promise<ToolResult> {
+    return directCall(this.#parts, tool, input, options);
+  }
+
+  async tools(profile?: string): Promise<readonly Tool[]> {
+    const all = await this.#parts.tools.list();
+    return profile === undefined ? all : toolsOf(await this.#parts.profiles.get(profile), all);
+  }
+
+  async resolveId(part: string, kind: "response" | "conversation" | "approval" | "item"): Promise<string> {
+    if (isId(part)) return part;
+    if (!isIdPart(part)) {
+      throw new RotundaError("invalid_id", `"${oneLine(part, 40)}" is not an id, nor four or more characters of one`);
+    }
+    const found = await this.#parts.store.resolve(part, [kind]);
+    const [id] = found;
+    if (id === undefined) throw new RotundaError("not_found", `no ${kind} has an id that begins or ends with ${part}`);
+    if (found.length > 1) throw new RotundaError("ambiguous_id", `${part} fits several: ${found.join(", ")}`);
+    return id;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    const runs = [...this.#runs.values()];
+    for (const run of runs) run.stop({ status: "shutdown" });
+    await Promise.all(runs.map((run) => run.finished));
+    this.#pulse.stop();
+  }
+}
+
+function decisionOf(approval: Approval | undefined): Decision | undefined {
+  if (!approval || approval.status === "pending") return undefined;
+  const reason = approval.reason === null ? {} : { reason: approval.reason };
+  return { decision: approval.status === "allowed" ? "allow" : "deny", by: approval.decidedBy ?? "", ...reason };
+}

@@ -1,0 +1,94 @@
+/**
+ * History: what of the stored items a model is told.
+ *
+ * Invariant: the order is that of the calls, not of their completion, so a prompt is the same however the
+ * run went; nodes that have ended keep their identity in memory, so a model renders each of them once.
+ */
+import type { Entry, MessageItem } from "../types/item.ts";
+import type { HistoryNode } from "../types/model.ts";
+import type { Store, StoredResponse } from "../types/store.ts";
+import type { Run } from "./run.ts";
+
+interface Known {
+  node: HistoryNode;
+  previous: string | null;
+}
+
+const CACHE_LIMIT = 20_000;
+
+export class History {
+  readonly #store: Store;
+  readonly #known = new Map<string, Known>();
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** Nodes from the root down to `id`, which has ended. */
+  async path(id: string | null): Promise<HistoryNode[]> {
+    if (id === null) return [];
+    if (!this.#known.has(id)) {
+      for (const stored of await this.#store.path(id, (known) => this.#known.has(known))) this.#remember(stored);
+    }
+    const nodes: HistoryNode[] = [];
+    for (let next: string | null = id; next !== null; ) {
+      const known: Known | undefined = this.#known.get(next);
+      // Dropped by the limit while we walk: read the whole path afresh.
+      if (!known) return (await this.#store.path(id)).map((stored) => this.#remember(stored));
+      nodes.push(known.node);
+      next = known.previous;
+    }
+    return nodes.reverse();
+  }
+
+  #remember({ node, entries }: StoredResponse): HistoryNode {
+    if (this.#known.size >= CACHE_LIMIT) this.#known.clear();
+    const history = { responseId: node.id, ended: true, entries: promptEntries(entries, node.status === "failed") };
+    this.#known.set(node.id, { node: history, previous: node.previousResponseId });
+    return history;
+  }
+
+  /** A run that has just ended need not be read back. */
+  ended(run: Run): void {
+    this.#remember({ node: run.node, entries: [...run.input, ...run.output] });
+  }
+
+  /** The run's own part: answers that were finished, and what came of them. */
+  current(run: Run): HistoryNode {
+    const entries = [...run.input, ...run.output.filter((entry) => entry !== undefined)];
+    return { responseId: run.node.id, ended: false, entries: withoutCutAnswers(entries, false) };
+  }
+}
+
+/** What an ended response contributes: nothing if it failed with nothing said. */
+function promptEntries(entries: readonly Entry[], failed: boolean): readonly Entry[] {
+  if (failed && !entries.some((entry) => entry.side === "output")) return [];
+  return withoutCutAnswers(entries, true);
+}
+
+/** Leaves out answers that were never finished; of an ended response's last one, its text stays. */
+function withoutCutAnswers(entries: readonly Entry[], ended: boolean): readonly Entry[] {
+  const finished = new Set<number>([0]);
+  let last = 0;
+  for (const entry of entries) {
+    if (entry.meta.finish !== undefined) finished.add(entry.turn);
+    last = Math.max(last, entry.turn);
+  }
+  return entries.filter((entry) => {
+    if (finished.has(entry.turn)) return true;
+    return ended && entry.turn === last && entry.item.type === "message";
+  });
+}
+
+/** A question of the engine's own, for one call of the model only. */
+export function syntheticNode(text: string): HistoryNode {
+  const item: MessageItem = {
+    type: "message",
+    id: "synthetic",
+    role: "user",
+    status: "completed",
+    content: [{ type: "input_text", text }],
+  };
+  const entry: Entry = { side: "input", position: 0, turn: 0, item, meta: { synthetic: "engine" } };
+  return { responseId: "synthetic", ended: false, entries: [entry] };
+}

@@ -1,0 +1,36 @@
+/** What the engine stands on. It knows shapes only: no database, no endpoint, no protocol. */
+import type { HookConfig, HookPoint } from "../types/config.ts";
+import type { Notify } from "../types/event.ts";
+import type { Model } from "../types/model.ts";
+import type { PermissionRules, Profile } from "../types/profile.ts";
+import type { PermissionMode } from "../types/response.ts";
+import type { Store } from "../types/store.ts";
+import type { ToolSource } from "../types/tool.ts";
+import type { Redact } from "../util/secrets.ts";
+import type { SandboxLevel } from "./permissions.ts";
+
+export interface EngineParts {
+  store: Store;
+  /** The default model without an id. Throws `model_not_found`. */
+  models: { get(id?: string): Promise<Model> };
+  tools: ToolSource;
+  profiles: { get(name?: string): Promise<Profile> };
+  permissions: PermissionRules & { mode: PermissionMode };
+  hooks: Partial<Record<HookPoint, HookConfig[]>>;
+  /** Runs one hook command with JSON on its stdin. */
+  runHook(hook: HookConfig, input: string, workspace: string, signal: AbortSignal): Promise<HookOutcome>;
+  sandbox: { level(): Promise<SandboxLevel>; network: "auto" | "on" | "off" };
+  /** What the workspace itself says to agents (AGENTS.md, skills); empty if nothing. */
+  projectInstructions(workspace: string): Promise<string>;
+  toolOutputLimit: number;
+  redact: Redact;
+  notify: Notify;
+  /** Milliseconds since the epoch. */
+  now(): number;
+}
+
+export interface HookOutcome {
+  exitCode: number;
+  stdout: string;
+  stderr: string;
+}

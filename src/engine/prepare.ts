@@ -1,0 +1,191 @@
+/**
+ * Prepare: everything about a call that must be settled before it may start: its arguments, its tool, the
+ * hooks, the rules.
+ *
+ * Invariant: what a person was asked about is what runs. The digest binds an approval to response, tool
+ * and canonical arguments, after hooks have rewritten them.
+ */
+import { hash } from "node:crypto";
+import type { Approval, LearnedRule } from "../types/approval.ts";
+import type { JsonObject } from "../types/json.ts";
+import type { PermissionRules, Profile } from "../types/profile.ts";
+import type { PermissionMode } from "../types/response.ts";
+import type { CallSubject, Isolation, Tool } from "../types/tool.ts";
+import { canonicalJson } from "../util/canonical.ts";
+import { parseBounded } from "../util/limits.ts";
+import { runHooks } from "./hooks.ts";
+import type { CallEntry } from "./next.ts";
+import type { EngineParts } from "./parts.ts";
+import { judge, parseRule, patternFor, stricter, type Verdict } from "./permissions.ts";
+import type { Run } from "./run.ts";
+
+/** Characters of arguments that a tool is ever given. */
+const MAXIMUM_ARGUMENTS = 1_048_576;
+
+export type Prepared =
+  /** It may start. */
+  | { kind: "ready"; entry: CallEntry; tool: Tool; input: JsonObject; isolation: Isolation; hiddenPaths: string[] }
+  /** A person must answer first. */
+  | { kind: "ask"; entry: CallEntry; tool: Tool; input: JsonObject; approval: Approval }
+  /** It will not run; the text is the result. */
+  | { kind: "refused"; entry: CallEntry; text: string };
+
+export interface Authority {
+  profile: Profile;
+  offered: ReadonlyMap<string, Tool>;
+  /** The answer of a person to this call, where there is one. */
+  answer: { approve: boolean; reason: string | null; digest: string } | undefined;
+  learned: readonly LearnedRule[];
+}
+
+export async function prepare(parts: EngineParts, run: Run, entry: CallEntry, authority: Authority): Promise<Prepared> {
+  const refused = (text: string): Prepared => ({ kind: "refused", entry, text });
+  const input = parseArguments(entry.item.arguments);
+  if (typeof input === "string") return refused(input);
+  const name = entry.meta.tool ?? entry.item.name;
+  const tool = authority.offered.get(name) ?? (await findOffered(parts, authority, name));
+  if (!tool) return refused(unknownTool(name, authority.offered));
+
+  const {
+    arguments: rewritten = entry.meta.rewritten ? (JSON.parse(entry.meta.rewritten) as JsonObject) : undefined,
+    denied,
+  } = await runHooks(parts, run, "beforeToolCall", { tool: tool.name, arguments: input });
+  if (denied !== undefined) return refused(deniedText(denied));
+  const final = rewritten ?? input;
+  if (rewritten) entry.meta = { ...entry.meta, rewritten: canonicalJson(rewritten) };
+
+  const subject = await subjectOf(tool, final, run.node.workspace);
+  if (typeof subject === "string") return refused(subject);
+  const verdict = await verdictOn(parts, run, tool, subject, authority);
+  if (verdict.effect === "deny") return refused(deniedText(verdict.why));
+  const { answer } = authority;
+  if (verdict.effect === "ask" && !answer?.approve) {
+    if (answer) return refused(deniedText(answer.reason ?? "no reason was given"));
+    return {
+      kind: "ask",
+      entry,
+      tool,
+      input: final,
+      approval: approvalFor(parts, run, entry, tool, final, subject, verdict),
+    };
+  }
+  if (verdict.effect === "ask" && answer?.digest !== digestOf(run, tool, final)) {
+    return refused(deniedText("the arguments are not those that were approved"));
+  }
+  const trusted = verdict.byRule || verdict.effect === "ask" || verdict.why === "mode auto";
+  const isolation = isolationOf(parts, run, authority.profile, trusted);
+  return { kind: "ready", entry, tool, input: final, isolation, hiddenPaths: hiddenPaths(parts, authority.profile) };
+}
+
+function parseArguments(text: string): JsonObject | string {
+  if (text.trim() === "") return {};
+  try {
+    const value = parseBounded(text, MAXIMUM_ARGUMENTS);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+    return "[Error: tool call arguments must be a JSON object]";
+  } catch (error) {
+    if (error instanceof RangeError) return `[Error: tool call arguments rejected — ${error.message}]`;
+    return `[Error: malformed tool call arguments — could not parse JSON: ${text.slice(0, 2_000)}]`;
+  }
+}
+
+/** A name in another of the accepted spellings, if what it names is offered. */
+async function findOffered(parts: EngineParts, authority: Authority, name: string): Promise<Tool | undefined> {
+  const found = await parts.tools.find(name);
+  return found && authority.offered.get(found.name);
+}
+
+function unknownTool(name: string, offered: ReadonlyMap<string, Tool>): string {
+  const names = [...offered.keys()];
+  const shown = names.slice(0, 50).join(", ");
+  return `unknown tool "${name.slice(0, 200)}"; available: ${shown}${names.length > 50 ? ", …" : ""}`;
+}
+
+async function subjectOf(tool: Tool, input: JsonObject, workspace: string): Promise<CallSubject | string> {
+  try {
+    return (await tool.subject?.(input, workspace)) ?? {};
+  } catch (error) {
+    return `[Tool error: ${error instanceof Error ? error.message : String(error)}]`;
+  }
+}
+
+function verdictOn(
+  parts: EngineParts,
+  run: Run,
+  tool: Tool,
+  subject: CallSubject,
+  { profile, learned }: Authority,
+): Promise<Verdict> {
+  const rules: PermissionRules[] = [parts.permissions];
+  if (profile.permissions) rules.unshift(profile.permissions);
+  if (learned.length > 0) rules.push({ allow: learned.map((rule) => rule.rule), ask: [], deny: [] });
+  return judge({
+    tool,
+    subject,
+    workspace: run.node.workspace,
+    mode: effectiveMode(parts, run, profile),
+    readOnly: isReadOnly(run, profile),
+    rules,
+    sandbox: () => parts.sandbox.level(),
+  });
+}
+
+/** The caller's wish for an outermost response; a sub-agent never gets more than its parent had. */
+export function effectiveMode(parts: EngineParts, run: Run, profile: Profile): PermissionMode {
+  const wished = run.node.settings.mode;
+  const own = profile.mode ?? parts.permissions.mode;
+  if (wished === undefined) return own;
+  return run.node.caller ? stricter(wished, profile.mode ?? wished) : wished;
+}
+
+export function isReadOnly(run: Run, profile: Profile): boolean {
+  return profile.readOnly || run.node.settings.readOnly === true;
+}
+
+function isolationOf(parts: EngineParts, run: Run, profile: Profile, trusted: boolean): Isolation {
+  const { network } = parts.sandbox;
+  return {
+    readOnly: isReadOnly(run, profile) || effectiveMode(parts, run, profile) === "plan",
+    network: network === "on" || (network === "auto" && trusted),
+  };
+}
+
+function hiddenPaths(parts: EngineParts, profile: Profile): string[] {
+  const rules = [...parts.permissions.deny, ...(profile.permissions?.deny ?? [])].map(parseRule);
+  return rules.flatMap((rule) => (rule.tool === "read" && rule.pattern !== null ? [rule.pattern] : []));
+}
+
+function approvalFor(
+  parts: EngineParts,
+  run: Run,
+  entry: CallEntry,
+  tool: Tool,
+  input: JsonObject,
+  subject: CallSubject,
+  verdict: Verdict,
+): Approval {
+  const text = canonicalJson(input);
+  return {
+    id: "",
+    responseId: run.node.id,
+    itemId: entry.item.id,
+    tool: tool.name,
+    arguments: parts.redact(text),
+    digest: digestOf(run, tool, input),
+    why: verdict.why,
+    pattern: patternFor(tool, subject, run.node.workspace),
+    status: "pending",
+    reason: null,
+    decidedBy: null,
+    createdAt: parts.now(),
+    decidedAt: null,
+  };
+}
+
+function digestOf(run: Run, tool: Tool, input: JsonObject): string {
+  return hash("sha256", canonicalJson([run.node.id, tool.name, input]));
+}
+
+export function deniedText(reason: string): string {
+  return `The call was DENIED: ${reason}. Do not try it again in another form; ask the user how to proceed.`;
+}

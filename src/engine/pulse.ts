@@ -1,0 +1,127 @@
+/**
+ * Pulse: notices what other processes wrote, and keeps this process's leases alive.
+ *
+ * Invariant: with nothing to notice and nothing to keep, no timer runs.
+ */
+import type { Approval } from "../types/approval.ts";
+import type { Item } from "../types/item.ts";
+import { newId } from "../util/ids.ts";
+import { ownerState } from "../util/owner.ts";
+import type { EngineParts } from "./parts.ts";
+import type { Run } from "./run.ts";
+
+const BEAT = 50;
+const RENEW = 10_000;
+
+export class Pulse {
+  readonly #parts: EngineParts;
+  readonly #owner: string;
+  readonly #runs: ReadonlyMap<string, Run>;
+  readonly #approvals = new Map<string, (approval: Approval) => void>();
+  #timer: NodeJS.Timeout | null = null;
+  #version = -1;
+  #renewed = 0;
+  #busy = false;
+
+  constructor(parts: EngineParts, owner: string, runs: ReadonlyMap<string, Run>) {
+    this.#parts = parts;
+    this.#owner = owner;
+    this.#runs = runs;
+  }
+
+  start(): void {
+    if (this.#timer) return;
+    this.#renewed = performance.now();
+    this.#timer = setInterval(() => this.#beat(), BEAT);
+    this.#timer.unref();
+  }
+
+  stop(): void {
+    if (this.#timer) clearInterval(this.#timer);
+    this.#timer = null;
+  }
+
+  #beat(): void {
+    if (performance.now() - this.#renewed > RENEW) {
+      this.#renewed = performance.now();
+      this.#parts.store.renew(this.#owner).catch((error: unknown) => this.#report(error));
+    }
+    const version = this.#parts.store.version();
+    if (version === this.#version) return;
+    this.#version = version;
+    this.look();
+  }
+
+  /** Reads what is meant for the runs of this process. */
+  look(): void {
+    if (this.#busy) return;
+    this.#busy = true;
+    this.#read()
+      .catch((error: unknown) => this.#report(error))
+      .finally(() => {
+        this.#busy = false;
+      });
+  }
+
+  #report(error: unknown): void {
+    const text = error instanceof Error ? error.message : String(error);
+    this.#parts.notify({ responseId: null, level: "warn", topic: "engine", text });
+  }
+
+  async #read(): Promise<void> {
+    const { store } = this.#parts;
+    if (this.#runs.size > 0) {
+      for (const control of await store.takeControls([...this.#runs.keys()])) {
+        const run = this.#runs.get(control.responseId);
+        if (!run) continue;
+        if (control.kind === "cancel") {
+          const message = control.reason ?? "cancelled";
+          run.stop({ status: "cancelled", error: { code: "cancelled", message } });
+        } else this.#steer(run, control.items ?? []);
+      }
+    }
+    for (const id of [...this.#approvals.keys()]) {
+      const approval = await store.approval(id);
+      if (approval && approval.status !== "pending") this.tell(approval);
+    }
+  }
+
+  /** Takes effect when the calls that are under way have ended: the next prompt holds it. */
+  #steer(run: Run, items: readonly Item[]): void {
+    const turn = run.output.reduce((highest, entry) => Math.max(highest, entry.turn), 0);
+    for (const item of items) {
+      const steering = { ...item, id: item.id || newId("msg") };
+      const position = run.output.length;
+      run.emit({ type: "response.output_item.added", output_index: position, item: steering });
+      run.put({ side: "output", position, turn, item: steering, meta: { synthetic: "steer" } });
+      run.emit({ type: "response.output_item.done", output_index: position, item: steering });
+    }
+  }
+
+  /** Resolves with the answer to an approval, given anywhere; undefined when `signal` ends the wait. */
+  settled(id: string, signal: AbortSignal): Promise<Approval | undefined> {
+    return new Promise((resolve) => {
+      const done = (approval: Approval | undefined) => {
+        this.#approvals.delete(id);
+        signal.removeEventListener("abort", onAbort);
+        resolve(approval);
+      };
+      const onAbort = () => done(undefined);
+      signal.addEventListener("abort", onAbort, { once: true });
+      this.#approvals.set(id, done);
+    });
+  }
+
+  tell(approval: Approval): void {
+    this.#approvals.get(approval.id)?.(approval);
+  }
+
+  /** Resolves when the database may have changed. */
+  async change(): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, BEAT));
+  }
+
+  async isAlive(owner: string): Promise<boolean> {
+    return owner !== this.#owner && ownerState(owner) !== "dead";
+  }
+}

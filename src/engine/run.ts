@@ -1,0 +1,175 @@
+/**
+ * Run: the execution of one response in this process: its items in memory, its pen on the log.
+ *
+ * Invariant: an event reaches a watcher only after the commit that holds it; events are published in the
+ * order of their numbers. Once a commit has failed nothing further is written or published.
+ */
+
+import type { Approval } from "../types/approval.ts";
+import type { Approver } from "../types/engine.ts";
+import { type RotundaError, toRotundaError } from "../types/error.ts";
+import type { NewEvent, RunEvent } from "../types/event.ts";
+import type { Entry } from "../types/item.ts";
+import type { EndedStatus, IncompleteReason, ResponseError, ResponseNode } from "../types/response.ts";
+import type { Batch, Lease, Store } from "../types/store.ts";
+
+/** Why a run was told to stop from outside its loop. */
+export interface Stop {
+  /** "shutdown": it does not end, and can be resumed. */
+  status: EndedStatus | "shutdown";
+  reason?: IncompleteReason;
+  error?: ResponseError;
+}
+
+/** Events kept in memory for watchers; older ones are read from the store. */
+const RECENT_LIMIT = 2_000;
+
+export class Run {
+  node: ResponseNode;
+  readonly input: readonly Entry[];
+  readonly output: Entry[] = [];
+  readonly lease: Lease;
+  readonly approver: Approver | undefined;
+  readonly startedAt: number;
+  stopped: Stop | null = null;
+  failure: RotundaError | null = null;
+  ended = false;
+  /** Resolves when the loop has left this process, whatever the reason. */
+  finished: Promise<void> = Promise.resolve();
+  readonly #store: Store;
+  readonly #controller = new AbortController();
+  readonly #watchers = new Set<() => void>();
+  #batch: Batch | null = null;
+  #written: Promise<void> = Promise.resolve();
+  #nextSequence: number;
+  #published: number;
+  #recent: RunEvent[] = [];
+
+  constructor(store: Store, node: ResponseNode, input: readonly Entry[], lease: Lease, options: RunOptions) {
+    this.#store = store;
+    this.node = node;
+    this.input = input;
+    this.lease = lease;
+    this.approver = options.approver;
+    this.startedAt = options.now;
+    this.#recent = options.events;
+    this.#nextSequence = options.nextSequence;
+    this.#published = options.nextSequence;
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Ends the loop at its next step and whatever it waits for at once. The first stop counts. */
+  stop(stop: Stop): void {
+    if (this.stopped || this.ended) return;
+    this.stopped = stop;
+    this.#controller.abort(stop.status);
+  }
+
+  // ---- the pen
+
+  emit(event: NewEvent): void {
+    const batch = this.#open();
+    batch.events.push({ ...event, sequence_number: this.#nextSequence++ } as RunEvent);
+    if (!("delta" in event)) this.#store.hurry();
+  }
+
+  /** A new entry, or a new form of one that is there. */
+  put(entry: Entry): void {
+    this.output[entry.position] = entry;
+    this.#open().entries.push({ ...entry, item: { ...entry.item }, meta: { ...entry.meta } });
+    this.#store.hurry();
+  }
+
+  keepWhole(itemId: string, text: string): void {
+    this.#open().outputs.push({ itemId, text });
+  }
+
+  ask(approval: Approval): void {
+    this.#open().approvals.push(approval);
+  }
+
+  patch(change: Partial<ResponseNode>): void {
+    this.node = { ...this.node, ...change };
+    const batch = this.#open();
+    batch.node = { ...batch.node, ...change };
+    this.#store.hurry();
+  }
+
+  /** Resolves when everything written so far is on disk and published. Rejects with the storage's error. */
+  async commit(): Promise<void> {
+    this.#store.hurry();
+    await this.#written;
+    if (this.failure) throw this.failure;
+  }
+
+  #open(): Batch {
+    if (this.failure) throw this.failure;
+    if (this.#batch && !this.#batch.sealed) return this.#batch;
+    const batch: Batch = {
+      responseId: this.node.id,
+      fence: this.lease.fence,
+      sealed: false,
+      events: [],
+      entries: [],
+      outputs: [],
+      approvals: [],
+      node: null,
+    };
+    this.#batch = batch;
+    this.#written = this.#store.append(batch, false).then(
+      () => this.#publish(batch),
+      (error: unknown) => this.#fail(error),
+    );
+    return batch;
+  }
+
+  #publish(batch: Batch): void {
+    if (batch.events.length === 0) return;
+    this.#recent.push(...batch.events);
+    this.#published += batch.events.length;
+    if (this.#recent.length > RECENT_LIMIT) this.#recent = this.#recent.slice(-RECENT_LIMIT / 2);
+    this.wake();
+  }
+
+  #fail(error: unknown): void {
+    this.failure ??= toRotundaError(error);
+    this.#controller.abort("storage");
+    this.wake();
+  }
+
+  // ---- the watchers
+
+  wake(): void {
+    for (const watcher of this.#watchers) watcher();
+  }
+
+  /** Resolves at the next publication, or when the run leaves this process. */
+  changed(): Promise<void> {
+    return new Promise((resolve) => {
+      const watcher = () => {
+        this.#watchers.delete(watcher);
+        resolve();
+      };
+      this.#watchers.add(watcher);
+    });
+  }
+
+  /** Published events after a number; undefined where memory does not go back so far. */
+  after(sequence: number): RunEvent[] | undefined {
+    if (sequence >= this.#published - 1) return [];
+    const first = this.#recent[0]?.sequence_number;
+    if (first === undefined || sequence + 1 < first) return undefined;
+    return this.#recent.slice(sequence + 1 - first);
+  }
+}
+
+export interface RunOptions {
+  approver: Approver | undefined;
+  now: number;
+  nextSequence: number;
+  /** The newest events, already committed, that end at `nextSequence - 1`. */
+  events: RunEvent[];
+}

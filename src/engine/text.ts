@@ -1,0 +1,36 @@
+/** Items as text, and text as items. */
+import { RotundaError } from "../types/error.ts";
+import type { Entry, Item, MessageItem } from "../types/item.ts";
+import type { FullResponse } from "../types/response.ts";
+import { newId } from "../util/ids.ts";
+
+export function inputEntries(input: string | Item[]): Entry[] {
+  const items: Item[] = typeof input === "string" ? [userMessage(input)] : input;
+  if (items.length === 0) throw new RotundaError("usage", "the input is empty");
+  return items.map((item, position) => ({ side: "input", position, turn: 0, item, meta: {} }));
+}
+
+export function userMessage(text: string): MessageItem {
+  if (text.trim() === "") throw new RotundaError("usage", "the prompt is empty");
+  return {
+    type: "message",
+    id: newId("msg"),
+    role: "user",
+    status: "completed",
+    content: [{ type: "input_text", text }],
+  };
+}
+
+export function textOf(items: readonly Item[]): string {
+  return items
+    .flatMap((item) => (item.type === "message" ? item.content : []))
+    .map((part) => ("text" in part ? part.text : ""))
+    .join(" ");
+}
+
+/** What a response says: the text of its assistant messages, the last answer's where there are several. */
+export function outputText(response: FullResponse): string {
+  const messages = response.output.filter((item) => item.type === "message" && item.role === "assistant");
+  const texts = messages.map((item) => textOf([item])).filter((text) => text !== "");
+  return texts.at(-1) ?? "";
+}

@@ -1,0 +1,351 @@
+/**
+ * Connection: the life of one configured server. configured → known → started → healthy, or failed.
+ *
+ * Invariant: at most one session lives or is being opened at a time and all runs share it; a call goes out only
+ * if the server still offers the tool with the very definition that the caller was shown; the pinned list
+ * changes only here.
+ */
+import type { ServerConfig } from "../types/config.ts";
+import type { JsonObject } from "../types/json.ts";
+import { visible } from "../util/text.ts";
+import { describeChange } from "./changes.ts";
+import { Circuit } from "./circuit.ts";
+import { type ListedTool, readListing } from "./definitions.ts";
+import { CallFailure, describe } from "./failures.ts";
+import type { HubEnvironment, ServerInfo, ServerState } from "./hub-types.ts";
+import { type Manifest, manifestKey, mergeListing, type PinnedTool, readManifest, writeManifest } from "./manifest.ts";
+import { createScrubber, serverEnvironment } from "./server-environment.ts";
+import { type CallOptions, openSession, type Session } from "./session.ts";
+import type { StdioTransport } from "./stdio-transport.ts";
+
+/** Milliseconds. */
+const HANDSHAKE_TIMEOUT = 60_000;
+const ERA_KEPT = 24 * 60 * 60 * 1000;
+const FIRST_REFRESH = 250;
+const SLOWEST_REFRESH = 30_000;
+const STDERR_SHOWN = 2000;
+
+export class Connection {
+  readonly config: ServerConfig;
+  readonly #environment: HubEnvironment;
+  readonly #circuit = new Circuit();
+  readonly #scrub: (text: string) => string;
+  readonly #lifetime = new AbortController();
+  readonly #key: string;
+  #manifest: Manifest | undefined;
+  #session: Session | undefined;
+  #opening: Promise<Session> | undefined;
+  #closing: Promise<void> = Promise.resolve();
+  readonly #retired = new Set<Session>();
+  #saving: Promise<void> = Promise.resolve();
+  #process: StdioTransport | undefined;
+  #error: string | undefined;
+  #failed = false;
+  #openedAt: number | undefined;
+  #refreshTimer: NodeJS.Timeout | undefined;
+  #refreshDelay = FIRST_REFRESH;
+  #refreshedAt = 0;
+
+  constructor(config: ServerConfig, environment: HubEnvironment) {
+    this.config = config;
+    this.#environment = environment;
+    this.#scrub = createScrubber(config);
+    this.#key = manifestKey(config);
+    this.#manifest = readManifest(environment.directory, this.#key);
+  }
+
+  get state(): ServerState {
+    if (this.#session) return "healthy";
+    if (this.#opening) return "started";
+    if (this.#failed) return "failed";
+    return this.#manifest ? "known" : "configured";
+  }
+
+  /** Tools of the last listing, in order; undefined while there has never been one. */
+  get tools(): readonly PinnedTool[] | undefined {
+    return this.#manifest?.tools.filter((tool) => !tool.absent);
+  }
+
+  info(): ServerInfo {
+    const tail = this.#stderrTail();
+    const pid = this.#process?.pid;
+    return {
+      name: this.config.name,
+      state: this.state,
+      transport: this.config.transport,
+      toolCount: this.tools?.length ?? 0,
+      origin: this.config.origin,
+      ...(this.#error === undefined ? {} : { error: this.#error }),
+      ...(pid === undefined ? {} : { pid }),
+      ...(tail === "" ? {} : { stderrTail: tail }),
+      ...(this.#process?.skipped ? { skippedLines: this.#process.skipped } : {}),
+    };
+  }
+
+  /** Starts the server in the background, if nothing is known of it and its failures allow it. */
+  begin(): void {
+    if (this.#manifest || this.#session || this.#opening) return;
+    if (this.#circuit.mayStart(this.#environment.clock.now())) this.open().catch(() => undefined);
+  }
+
+  /**
+   * Resolves when the first listing is there or has failed, or when `startTimeout` has passed since the
+   * first start; never rejects.
+   */
+  async listed(signal: AbortSignal | undefined): Promise<void> {
+    const opening = this.#opening;
+    if (this.#manifest || !opening || this.#openedAt === undefined) return;
+    const limit = (this.config.startTimeout ?? 10) * 1000 - (this.#environment.clock.now() - this.#openedAt);
+    if (limit <= 0) return;
+    const timer = new AbortController();
+    const stop = signal ? AbortSignal.any([signal, timer.signal]) : timer.signal;
+    const waited = this.#environment.clock.sleep(limit, stop).catch(() => undefined);
+    await Promise.race([opening.catch(() => undefined), waited]);
+    timer.abort();
+  }
+
+  /** The session, opened if need be; many callers share one opening. Throws `CallFailure`. */
+  async open(): Promise<Session> {
+    if (this.#lifetime.signal.aborted) throw new CallFailure("refused", "the hub is closed");
+    if (this.#session) return this.#session;
+    if (this.#opening) return this.#opening;
+    const wait = this.#circuit.refusedFor(this.#environment.clock.now());
+    if (wait > 0) {
+      const message = `the server keeps failing (${this.#error ?? "unknown"}); next attempt in ${Math.ceil(wait / 1000)} s`;
+      throw new CallFailure("refused", message);
+    }
+    this.#openedAt ??= this.#environment.clock.now();
+    const opening = this.#start().finally(() => {
+      if (this.#opening === opening) this.#opening = undefined;
+    });
+    this.#opening = opening;
+    return opening;
+  }
+
+  async #start(): Promise<Session> {
+    const signal = this.#lifetime.signal;
+    try {
+      await this.#closing;
+      const session = await openSession({
+        target: await this.#target(),
+        version: this.#environment.version,
+        era: this.#rememberedEra(),
+        timeout: Math.max(HANDSHAKE_TIMEOUT, (this.config.startTimeout ?? 0) * 1000),
+        signal,
+        onToolsChanged: () => this.#scheduleRefresh(),
+        onClosed: () => this.#lost(session),
+        onProcess: (transport) => {
+          this.#process = transport;
+        },
+      });
+      try {
+        signal.throwIfAborted();
+        this.#takeListing(await session.listTools(signal), session);
+      } catch (error) {
+        await session.close();
+        throw error;
+      }
+      this.#session = session;
+      this.#failed = false;
+      this.#error = undefined;
+      this.#say("info", `Connected to server: ${this.config.name} (${this.tools?.length ?? 0} tools)`);
+      return session;
+    } catch (error) {
+      this.#fail(describe(error));
+      throw new CallFailure("not_run", this.#explain(this.#error ?? describe(error)), { cause: error });
+    }
+  }
+
+  async #target(): Promise<Parameters<typeof openSession>[0]["target"]> {
+    const { config } = this;
+    if (config.transport === "http") {
+      if (!config.url) throw new Error("the server has no url");
+      return { endpoint: { url: config.url, headers: config.headers ?? {} } };
+    }
+    if (!config.command) throw new Error("the server has no command");
+    const process = await this.#environment.launch({
+      server: config.name,
+      command: config.command,
+      args: config.args ?? [],
+      env: serverEnvironment(config.env ?? {}),
+      cwd: config.cwd ?? this.#environment.workspace,
+    });
+    return { process };
+  }
+
+  #rememberedEra() {
+    const era = this.#manifest?.era;
+    return era && this.#environment.clock.now() - era.at < ERA_KEPT ? era.kind : undefined;
+  }
+
+  /** One attempt at a call. Throws `CallFailure`. */
+  async call(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {
+    const session = await this.#openFor(options.signal);
+    const offered = this.tools?.find((each) => each.name === tool.name);
+    const [server, name] = [this.config.name, visible(tool.name)];
+    if (!offered) throw new CallFailure("refused", `the server ${server} no longer offers the tool ${name}`);
+    if (offered.fingerprint !== tool.fingerprint) {
+      const change = describeChange(tool, offered);
+      const message = `the server ${server} has changed the tool ${name} since it was offered; nothing was run\n${change}`;
+      throw new CallFailure("refused", message);
+    }
+    try {
+      const result = await session.callTool(tool, input, options);
+      this.#circuit.succeed();
+      return result;
+    } catch (error) {
+      if (!(error instanceof CallFailure)) throw error;
+      if (error.sessionLost) this.#drop(session, error.message);
+      else if (error.listStale) await this.#refresh();
+      else if (error.kind === "rejected" || error.kind === "answered") this.#circuit.succeed();
+      throw error.sessionLost ? new CallFailure(error.kind, this.#explain(error.message), { cause: error }) : error;
+    }
+  }
+
+  /** The opening is shared: a caller that gives up leaves it to the others. */
+  async #openFor(signal: AbortSignal): Promise<Session> {
+    const cancelled = new CallFailure("cancelled", "the call was cancelled before it was sent");
+    if (signal.aborted) throw cancelled;
+    let stop: (() => void) | undefined;
+    const aborted = new Promise<never>((_resolve, reject) => {
+      stop = () => reject(cancelled);
+      signal.addEventListener("abort", stop, { once: true });
+    });
+    try {
+      return await Promise.race([this.open(), aborted]);
+    } finally {
+      if (stop) signal.removeEventListener("abort", stop);
+    }
+  }
+
+  #takeListing(entries: unknown[], session: Session): void {
+    const { tools, warnings } = readListing(entries);
+    for (const warning of warnings) this.#say("warn", `${this.config.name}: left out: ${warning}`);
+    const merged = mergeListing(this.#manifest?.tools ?? [], tools);
+    const changed = merged.filter((tool) => tool.previous && !tool.absent).map((tool) => tool.name);
+    const known = this.#manifest;
+    const sameTools = known !== undefined && JSON.stringify(known.tools) === JSON.stringify(merged);
+    const sameEra = known?.era?.kind === session.era && this.#rememberedEra() !== undefined;
+    if (sameTools && sameEra) return;
+    if (changed.length > 0 && !sameTools)
+      this.#say("warn", `${this.config.name}: changed since they were pinned: ${visible(changed.join(", "))}`);
+    this.#keep({ tools: merged, era: { kind: session.era, at: this.#environment.clock.now() } });
+  }
+
+  #keep(manifest: Manifest): void {
+    this.#manifest = manifest;
+    this.#saving = this.#saving
+      .then(() => writeManifest(this.#environment.directory, this.#key, manifest))
+      .catch((error: unknown) => this.#say("warn", `${this.config.name}: tool list not kept: ${describe(error)}`));
+  }
+
+  /** A person has seen the change of a tool: its present definition is the pinned one from now on. */
+  accept(name: string): void {
+    const manifest = this.#manifest;
+    const changed = manifest?.tools.some((tool) => tool.name === name && tool.previous);
+    if (!manifest || !changed) return;
+    const tools = manifest.tools.map((tool) => {
+      if (tool.name !== name) return tool;
+      const { previous: _previous, ...accepted } = tool;
+      return accepted;
+    });
+    this.#keep({ ...manifest, tools });
+  }
+
+  /** Storms cost one listing per delay, and the delay doubles while they last. */
+  #scheduleRefresh(): void {
+    if (this.#refreshTimer || this.#lifetime.signal.aborted) return;
+    const now = this.#environment.clock.now();
+    const quiet = now - this.#refreshedAt > 2 * this.#refreshDelay;
+    this.#refreshDelay = quiet ? FIRST_REFRESH : Math.min(SLOWEST_REFRESH, this.#refreshDelay * 2);
+    this.#refreshTimer = setTimeout(() => {
+      this.#refreshedAt = this.#environment.clock.now();
+      void this.#refresh().finally(() => {
+        this.#refreshTimer = undefined;
+      });
+    }, this.#refreshDelay).unref();
+  }
+
+  async #refresh(): Promise<void> {
+    const session = this.#session;
+    if (!session) return;
+    try {
+      this.#takeListing(await session.listTools(this.#lifetime.signal), session);
+    } catch (error) {
+      if (this.#session === session) this.#say("warn", `${this.config.name}: tool list not read: ${describe(error)}`);
+    }
+  }
+
+  #lost(session: Session): void {
+    if (this.#session === session)
+      this.#drop(session, `the server ${this.#process?.ending ?? "closed the connection"}`);
+  }
+
+  #drop(session: Session, why: string): void {
+    if (this.#session !== session) return;
+    this.#session = undefined;
+    this.#fail(why);
+    if (session.process) this.#closing = session.close();
+    else this.#retire(session);
+  }
+
+  /** Over HTTP the calls of a session are independent: those under way keep it until they end. */
+  #retire(session: Session): void {
+    this.#retired.add(session);
+    void session
+      .idle()
+      .then(() => session.close())
+      .finally(() => this.#retired.delete(session));
+  }
+
+  #fail(why: string): void {
+    if (this.#lifetime.signal.aborted) return;
+    this.#failed = true;
+    this.#error = this.#scrub(visible(why));
+    this.#circuit.fail(this.#environment.clock.now(), this.#process?.flooded ?? false);
+    this.#say("warn", `Server ${this.config.name} failed: ${this.#explain(this.#error)}`);
+  }
+
+  #stderrTail(): string {
+    return this.#scrub(
+      visible(this.#process?.stderr ?? "")
+        .trim()
+        .slice(-STDERR_SHOWN),
+    );
+  }
+
+  #explain(why: string): string {
+    const last = this.#stderrTail().split("\n").slice(-5).join("\n").slice(-500);
+    return last === "" ? this.#scrub(why) : `${this.#scrub(why)}; its last words: ${last}`;
+  }
+
+  #say(level: "info" | "warn", text: string): void {
+    this.#environment.notify({ responseId: null, level, topic: "mcp", text });
+  }
+
+  /** Ends the process and starts it again, whatever its failures; resolves when it is healthy. */
+  async restart(): Promise<void> {
+    await this.#opening?.catch(() => undefined);
+    const session = this.#session;
+    this.#session = undefined;
+    if (session) this.#closing = session.close();
+    await this.retry();
+  }
+
+  /** Connects now, whatever its failures. */
+  async retry(): Promise<void> {
+    this.#circuit.succeed();
+    await this.open();
+  }
+
+  async close(): Promise<void> {
+    this.#lifetime.abort(new Error("the hub is closed"));
+    clearTimeout(this.#refreshTimer);
+    await this.#opening?.catch(() => undefined);
+    const sessions = [this.#session, ...this.#retired];
+    this.#session = undefined;
+    await Promise.all(sessions.map((session) => session?.close()));
+    await this.#closing;
+    await this.#saving;
+  }
+}

@@ -1,0 +1,163 @@
+/**
+ * Definitions: what a server says about its tools, bounded and fingerprinted.
+ *
+ * Invariant: a definition that leaves this file is plain JSON within the budget below, so that hashing,
+ * storing and showing it are cheap; its schema is never compiled and no `$ref` of it is ever followed.
+ */
+import { createHash } from "node:crypto";
+import type { Json, JsonObject, JsonSchema } from "../types/json.ts";
+import { canonicalJson } from "../util/canonical.ts";
+import { visible } from "../util/text.ts";
+
+/** Budget of one tool's schema. */
+export const SCHEMA_LIMITS = { characters: 256 * 1024, depth: 60, nodes: 20_000 } as const;
+
+export const MAX_TOOLS = 2000;
+const MAX_DESCRIPTION = 16 * 1024;
+const MAX_TOOL_NAME = 512;
+
+export interface Definition {
+  description: string;
+  input: JsonSchema;
+}
+
+/** One tool as its server offers it. */
+export interface ListedTool extends Definition {
+  /** The server's own name for it. */
+  name: string;
+  title?: string;
+  /** The schema asks for `Mcp-Param-*` headers (2026-07-28 over HTTP). */
+  headers?: boolean;
+  /** SHA-256 over name, title, description and schema, keys sorted. */
+  fingerprint: string;
+}
+
+export interface Listing {
+  tools: ListedTool[];
+  /** One line for each tool that was left out. */
+  warnings: string[];
+}
+
+/** Reads the entries of `tools/list`. An entry that is malformed or over the budget is left out, not fatal. */
+export function readListing(entries: readonly unknown[]): Listing {
+  const tools = new Map<string, ListedTool>();
+  const warnings: string[] = [];
+  for (const entry of entries.slice(0, MAX_TOOLS)) {
+    const tool = readTool(entry);
+    if (typeof tool === "string") warnings.push(tool);
+    else if (tools.has(tool.name)) warnings.push(`tool ${JSON.stringify(shown(tool.name))} is listed twice`);
+    else tools.set(tool.name, tool);
+  }
+  if (entries.length > MAX_TOOLS) warnings.push(`${entries.length - MAX_TOOLS} tools over the limit of ${MAX_TOOLS}`);
+  const sorted = [...tools.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  return { tools: sorted, warnings };
+}
+
+function readTool(entry: unknown): ListedTool | string {
+  if (!isObject(entry)) return "an entry is not an object";
+  const { name, title, description, inputSchema } = entry;
+  if (typeof name !== "string" || name === "" || name.length > MAX_TOOL_NAME) return "a tool has no usable name";
+  const label = `tool ${JSON.stringify(shown(name))}`;
+  if (description !== undefined && typeof description !== "string") return `${label}: its description is not text`;
+  const schema = inputSchema ?? { type: "object", properties: {} };
+  if (!isObject(schema)) return `${label}: its schema is not an object`;
+  const excess = overBudget(schema);
+  if (excess) return `${label}: its schema ${excess}`;
+  const headers = checkHeaders(schema);
+  if (headers.fault) return `${label}: ${headers.fault}`;
+  const input: JsonSchema = schema.type === undefined ? { type: "object", ...schema } : schema;
+  const annotations = isObject(entry.annotations) ? entry.annotations : {};
+  const display = typeof title === "string" ? title : annotations.title;
+  const listed = {
+    name,
+    ...(typeof display === "string" && display !== "" ? { title: shown(display) } : {}),
+    // Invisible characters are a way to tell the model what its person cannot see.
+    description: visible((description ?? "").slice(0, MAX_DESCRIPTION)).slice(0, MAX_DESCRIPTION),
+    input,
+    ...(headers.declared ? { headers: true } : {}),
+  };
+  return { ...listed, fingerprint: fingerprint(listed) };
+}
+
+function fingerprint(tool: Omit<ListedTool, "fingerprint">): string {
+  const parts: Json = [tool.name, tool.title ?? null, tool.description, tool.input];
+  // Sorted keys: a server that lists a hash map in a new order has not changed.
+  return createHash("sha256").update(canonicalJson(parts)).digest("hex");
+}
+
+/** Why a schema is over the budget, or undefined. Iterative: a hostile schema cannot overflow the stack. */
+function overBudget(schema: JsonObject): string | undefined {
+  const waiting: { value: unknown; depth: number }[] = [{ value: schema, depth: 1 }];
+  let nodes = 0;
+  let characters = 0;
+  for (let next = waiting.pop(); next; next = waiting.pop()) {
+    const { value, depth } = next;
+    if (++nodes > SCHEMA_LIMITS.nodes) return `has more than ${SCHEMA_LIMITS.nodes} nodes`;
+    if (typeof value === "string") characters += value.length;
+    else if (typeof value === "object" && value !== null) {
+      if (depth > SCHEMA_LIMITS.depth) return `is nested deeper than ${SCHEMA_LIMITS.depth}`;
+      for (const [key, child] of Object.entries(value)) {
+        characters += key.length + 4;
+        waiting.push({ value: child, depth: depth + 1 });
+      }
+      if (waiting.length > SCHEMA_LIMITS.nodes) return `has more than ${SCHEMA_LIMITS.nodes} nodes`;
+    } else characters += 4;
+    if (characters > SCHEMA_LIMITS.characters) return `is over ${SCHEMA_LIMITS.characters} characters`;
+  }
+  return undefined;
+}
+
+const HEADER_KEY = "x-mcp-header";
+const HEADER_TYPES = new Set(["string", "integer", "boolean"]);
+const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+/**
+ * Checks the `x-mcp-header` declarations of a schema (protocol 2026-07-28): tokens, unique without regard to
+ * case, on primitive properties that are reached through `properties` alone. A tool that breaks this is unusable.
+ */
+function checkHeaders(schema: JsonObject): { declared: boolean; fault?: string } {
+  const seen = new Set<string>();
+  const waiting: { value: unknown; reachable: boolean; property: boolean }[] = [
+    { value: schema, reachable: true, property: false },
+  ];
+  for (let next = waiting.pop(); next; next = waiting.pop()) {
+    const { value, reachable, property } = next;
+    if (Array.isArray(value))
+      for (const child of value) waiting.push({ value: child, reachable: false, property: false });
+    if (!isObject(value)) continue;
+    const header = property || value === schema ? value[HEADER_KEY] : undefined;
+    if (header !== undefined) {
+      const fault = headerFault(header, value, reachable && property, seen);
+      if (fault) return { declared: true, fault };
+    }
+    for (const [key, child] of Object.entries(value)) {
+      // Below `properties` and its like the keys are names of properties, and each value is a schema.
+      const named = isObject(child) && (key === "properties" || key === "$defs" || key === "patternProperties");
+      if (named) {
+        const within = reachable && key === "properties";
+        for (const inner of Object.values(child)) waiting.push({ value: inner, reachable: within, property: true });
+      } else if (key !== "default" && key !== "const" && key !== "enum" && key !== "examples") {
+        if (isObject(child) || Array.isArray(child)) waiting.push({ value: child, reachable: false, property: true });
+      }
+    }
+  }
+  return { declared: seen.size > 0 };
+}
+
+function headerFault(header: unknown, schema: JsonObject, reachable: boolean, seen: Set<string>): string | undefined {
+  if (!reachable) return "x-mcp-header stands where no header can be made of it";
+  if (typeof header !== "string" || !TOKEN.test(header)) return "x-mcp-header is not a valid header name";
+  if (typeof schema.type !== "string" || !HEADER_TYPES.has(schema.type)) return "x-mcp-header needs a primitive type";
+  const lower = header.toLowerCase();
+  if (seen.has(lower)) return `x-mcp-header ${JSON.stringify(header)} is declared twice`;
+  seen.add(lower);
+  return undefined;
+}
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function shown(name: string): string {
+  return visible(name.slice(0, 100)).slice(0, 100);
+}

@@ -1,0 +1,107 @@
+/** Hub types: what the hub is given and what it tells. */
+import type { ServerConfig } from "../types/config.ts";
+import type { Notify } from "../types/event.ts";
+import type { Tool, ToolSource } from "../types/tool.ts";
+
+/** A command of a stdio server, before it is wrapped. */
+export interface LaunchRequest {
+  server: string;
+  command: string;
+  args: string[];
+  env: Record<string, string>;
+  /** Absolute. */
+  cwd: string;
+}
+
+export interface LaunchCommand {
+  command: string;
+  args: string[];
+  env: Record<string, string>;
+  cwd: string;
+}
+
+/** Turns a server's command into what is really started: the same, or the same inside a sandbox. */
+export type Launch = (request: LaunchRequest) => Promise<LaunchCommand>;
+
+export interface HubClock {
+  /** Milliseconds since the epoch. */
+  now(): number;
+  /** Rejects when the signal is aborted. */
+  sleep(milliseconds: number, signal: AbortSignal): Promise<void>;
+}
+
+export interface HubOptions {
+  servers: readonly ServerConfig[];
+  stateDir: string;
+  /** Directory that servers without a `cwd` start in. Absolute. */
+  workspace: string;
+  launch: Launch;
+  notify: Notify;
+  /** Of Rotunda, told to servers. Default "0". */
+  version?: string;
+  clock?: HubClock;
+}
+
+/** What one connection is given. */
+export interface HubEnvironment {
+  /** Where manifests are kept. */
+  directory: string;
+  workspace: string;
+  launch: Launch;
+  notify: Notify;
+  version: string;
+  clock: HubClock;
+}
+
+/**
+ * disabled: by configuration or by `setEnabled`. configured: nothing is known yet. known: its tools are, from
+ * an earlier time; no process. started: being connected. healthy: connected and listed. failed: see `error`.
+ */
+export type ServerState = "disabled" | "configured" | "known" | "started" | "healthy" | "failed";
+
+export interface ServerInfo {
+  name: string;
+  state: ServerState;
+  transport: "stdio" | "http";
+  toolCount: number;
+  /** Where it was configured. */
+  origin: string;
+  error?: string;
+  /** Of the process that was started: the server, or what wraps it. */
+  pid?: number;
+  /** Up to 2000 characters. */
+  stderrTail?: string;
+  /** Lines of stdout that were no messages. */
+  skippedLines?: number;
+}
+
+export interface ServerTest {
+  ok: boolean;
+  toolCount: number;
+  milliseconds: number;
+  error?: string;
+  stderrTail?: string;
+}
+
+/** A tool of an MCP server. */
+export interface HubTool extends Tool {
+  /**
+   * Set when the server has changed the tool's definition since it was pinned: the difference, for a person.
+   * The engine asks again for such a tool whatever the rules say, and calls `accept` when the answer was yes.
+   */
+  readonly changed?: string;
+}
+
+export interface Hub extends ToolSource {
+  list(signal?: AbortSignal): Promise<readonly HubTool[]>;
+  find(name: string): Promise<HubTool | undefined>;
+  servers(): ServerInfo[];
+  /** Connects if need be and lists the tools. Never throws for a failing server; `not_found` for an unknown one. */
+  test(name: string): Promise<ServerTest>;
+  /** Ends the process and connects again. Throws `hub_unreachable`, `not_found`. */
+  restart(name: string): Promise<void>;
+  /** Takes effect at the next `list`. Throws `not_found`. */
+  setEnabled(name: string, enabled: boolean): Promise<void>;
+  /** The changed definition of this tool (any accepted spelling) is the pinned one from now on. */
+  accept(tool: string): Promise<void>;
+}

@@ -1,0 +1,27 @@
+/** Server environment: what a server's process is given, and what of it must not be shown. */
+import type { ServerConfig } from "../types/config.ts";
+import { createRedactor } from "../util/secrets.ts";
+
+/** Never a key of ours: names that say where a person is and what their terminal can do. */
+const INHERITED = ["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
+
+/** The allowed part of our own environment with the configured variables over it. */
+export function serverEnvironment(configured: Readonly<Record<string, string>>): Record<string, string> {
+  const environment: Record<string, string> = {};
+  for (const [name, value] of Object.entries(process.env)) {
+    const allowed = INHERITED.includes(name) || name.startsWith("LC_");
+    // A value that begins with "()" is an exported shell function: code.
+    if (allowed && value !== undefined && !value.startsWith("()")) environment[name] = value;
+  }
+  return { ...environment, ...configured };
+}
+
+const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|AUTH|CREDENTIAL/i;
+
+/** Replaces the server's own secrets (variables with such a name, all header values) in a text. */
+export function createScrubber(config: ServerConfig): (text: string) => string {
+  const variables = Object.entries(config.env ?? {}).filter(([name]) => SECRET_NAME.test(name));
+  const headers = Object.values(config.headers ?? {});
+  const bare = headers.map((value) => value.replace(/^(Bearer|Basic|Token)\s+/i, ""));
+  return createRedactor([...variables.map(([, value]) => value), ...headers, ...bare]);
+}

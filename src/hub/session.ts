@@ -1,0 +1,243 @@
+/**
+ * Session: one live connection to one server, of either protocol generation, over either transport.
+ *
+ * Invariant: the client declares no capability (no sampling, elicitation or roots: the server's requests for
+ * them are refused), compiles no foreign schema, and the library is loaded by `openSession` and not before.
+ * stdio begins with the 2025 handshake, HTTP probes for 2026-07-28 first; what worked is told for next time.
+ */
+import type { Client, ClientOptions, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import type { JsonObject } from "../types/json.ts";
+import { isObject, type ListedTool, MAX_TOOLS } from "./definitions.ts";
+import { CallFailure, describe, toFailure } from "./failures.ts";
+import { createHttpTransport, type HttpEndpoint } from "./http-transport.ts";
+import type { Era } from "./manifest.ts";
+import { type ProcessCommand, StdioTransport } from "./stdio-transport.ts";
+
+const MODERN = "2026-07-28";
+const MAX_PAGES = 64;
+/** Milliseconds. */
+const LIST_TIMEOUT = 30_000;
+const GOODBYE_TIMEOUT = 1000;
+
+export interface CallOptions {
+  signal: AbortSignal;
+  /** Milliseconds. */
+  timeout: number;
+  progress(progress: { progress: number; total?: number | undefined; message?: string | undefined }): void;
+}
+
+export interface Session {
+  readonly era: Era;
+  readonly process: StdioTransport | undefined;
+  /** Entries of `tools/list`, all pages, not yet checked. */
+  listTools(signal: AbortSignal): Promise<unknown[]>;
+  /** The raw result, not yet checked. Throws `CallFailure`. */
+  callTool(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown>;
+  /** Resolves when no call is under way. */
+  idle(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface SessionOptions {
+  target: { process: ProcessCommand } | { endpoint: HttpEndpoint };
+  version: string;
+  /** The generation that worked before. */
+  era: Era | undefined;
+  /** Milliseconds for the handshake. */
+  timeout: number;
+  signal: AbortSignal;
+  onToolsChanged(): void;
+  /** The connection ended by itself; once. */
+  onClosed(): void;
+  /** The process as soon as it exists: its stderr matters most when the handshake fails. */
+  onProcess(transport: StdioTransport): void;
+}
+
+/** Connects. Throws what the last attempt threw. */
+export async function openSession(options: SessionOptions): Promise<Session> {
+  const { target } = options;
+  return "process" in target ? openProcess(target.process, options) : openEndpoint(target.endpoint, options);
+}
+
+async function openProcess(command: ProcessCommand, options: SessionOptions): Promise<Session> {
+  const eras: Era[] = options.era === "modern" ? ["modern", "legacy"] : ["legacy", "modern"];
+  for (const era of eras) {
+    const last = era === eras.at(-1);
+    const client = await createClient(options, era === "modern" ? { mode: { pin: MODERN } } : undefined);
+    const transport = new StdioTransport(command);
+    options.onProcess(transport);
+    try {
+      await client.connect(transport, { timeout: options.timeout, signal: options.signal });
+      return new LiveSession(client, era, transport, undefined, options);
+    } catch (error) {
+      await transport.close();
+      // Only a server that answered, and answered no, may be of the other generation.
+      const otherEra = era === "legacy" ? refusesHandshake(error) : !options.signal.aborted;
+      if (last || !otherEra) throw startFailure(error, transport);
+    }
+  }
+  throw new Error("no protocol generation to try");
+}
+
+function refusesHandshake(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return ("code" in error && typeof error.code === "number") || error.message.includes("protocol version");
+}
+
+function startFailure(error: unknown, transport: StdioTransport): Error {
+  const ended = transport.ending !== undefined && transport.ending !== "was closed";
+  return ended ? new Error(`the server ${transport.ending}`, { cause: error }) : new Error(describe(error));
+}
+
+async function openEndpoint(endpoint: HttpEndpoint, options: SessionOptions): Promise<Session> {
+  const connect = async (knownLegacy: boolean): Promise<Session> => {
+    const client = await createClient(options, { mode: "auto" });
+    const transport = await createHttpTransport(endpoint);
+    try {
+      await client.connect(transport, {
+        timeout: options.timeout,
+        signal: options.signal,
+        ...(knownLegacy ? { prior: { kind: "legacy" as const } } : {}),
+      });
+    } catch (error) {
+      await transport.close().catch(() => undefined);
+      throw error;
+    }
+    return new LiveSession(client, client.getProtocolEra() ?? "legacy", undefined, transport, options);
+  };
+  if (options.era !== "legacy") return connect(false);
+  try {
+    return await connect(true);
+  } catch (error) {
+    // The remembered answer may be out of date; a server that cannot be reached is not a reason to ask again.
+    if (options.signal.aborted || toFailure(error).kind === "not_run") throw error;
+    return connect(false);
+  }
+}
+
+async function createClient(
+  options: SessionOptions,
+  versionNegotiation: ClientOptions["versionNegotiation"],
+): Promise<Client> {
+  const { Client: McpClient } = await import("@modelcontextprotocol/client");
+  const client = new McpClient(
+    { name: "rotunda", version: options.version },
+    {
+      capabilities: {},
+      inputRequired: { autoFulfill: false },
+      jsonSchemaValidator: {
+        getValidator: () => (data) => ({ valid: true, data: data as never, errorMessage: undefined }),
+      },
+      ...(versionNegotiation ? { versionNegotiation } : {}),
+    },
+  );
+  client.setNotificationHandler("notifications/tools/list_changed", () => options.onToolsChanged());
+  return client;
+}
+
+/** Takes a result as it is: one malformed tool must not cost the whole list, one unknown block not the whole result. */
+const anyResult = {
+  "~standard": { version: 1, vendor: "rotunda", validate: (value: unknown) => ({ value }) },
+} as const;
+
+class LiveSession implements Session {
+  readonly era: Era;
+  readonly process: StdioTransport | undefined;
+  readonly #client: Client;
+  readonly #http: StreamableHTTPClientTransport | undefined;
+  readonly #underWay = new Set<Promise<unknown>>();
+  #closing = false;
+
+  constructor(
+    client: Client,
+    era: Era,
+    process: StdioTransport | undefined,
+    http: StreamableHTTPClientTransport | undefined,
+    options: SessionOptions,
+  ) {
+    this.era = era;
+    this.process = process;
+    this.#client = client;
+    this.#http = http;
+    client.onclose = () => {
+      if (!this.#closing) options.onClosed();
+    };
+    void this.#listen();
+  }
+
+  /** 2026-07-28 tells of changes only on a subscription. Without one the list is as fresh as the connection. */
+  async #listen(): Promise<void> {
+    if (this.era !== "modern" || !this.#client.getServerCapabilities()?.tools?.listChanged) return;
+    await this.#client.listen({ toolsListChanged: true }).catch(() => undefined);
+  }
+
+  async listTools(signal: AbortSignal): Promise<unknown[]> {
+    if (!this.#client.getServerCapabilities()?.tools) return [];
+    const entries: unknown[] = [];
+    let cursor: string | undefined;
+    for (let page = 0; page < MAX_PAGES; page++) {
+      const request = { method: "tools/list", ...(cursor === undefined ? {} : { params: { cursor } }) };
+      const result = await this.#client.request(request, anyResult, { timeout: LIST_TIMEOUT, signal });
+      if (!isObject(result) || !Array.isArray(result.tools))
+        throw new Error("the server's tool list has the wrong shape");
+      for (const entry of result.tools) entries.push(entry);
+      const ended = typeof result.nextCursor !== "string" || result.nextCursor === cursor || entries.length > MAX_TOOLS;
+      if (ended) return entries;
+      cursor = String(result.nextCursor);
+    }
+    throw new Error(`the server's tool list has more than ${MAX_PAGES} pages`);
+  }
+
+  async callTool(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {
+    const call = this.#send(tool, input, options);
+    this.#underWay.add(call);
+    try {
+      return await call;
+    } finally {
+      this.#underWay.delete(call);
+    }
+  }
+
+  async idle(): Promise<void> {
+    await Promise.allSettled(this.#underWay);
+  }
+
+  async #send(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {
+    const params = { name: tool.name, arguments: input };
+    const requestOptions = { signal: options.signal, timeout: options.timeout, onprogress: options.progress };
+    try {
+      if (tool.headers && this.era === "modern") {
+        const toolDefinition = { name: tool.name, inputSchema: { ...tool.input, type: "object" as const } };
+        return await this.#client.callTool(params, { ...requestOptions, toolDefinition });
+      }
+      return await this.#client.request({ method: "tools/call", params }, anyResult, requestOptions);
+    } catch (error) {
+      throw this.#failure(error, options.signal);
+    }
+  }
+
+  #failure(error: unknown, signal: AbortSignal): CallFailure {
+    if (signal.aborted) return new CallFailure("cancelled", "the call was cancelled", { cause: error });
+    const failure = toFailure(error);
+    const status: unknown = error instanceof Error && "status" in error ? error.status : undefined;
+    // The server has forgotten our session: it has not looked at the call.
+    if (status === 404 && this.#http?.sessionId !== undefined)
+      return new CallFailure("not_run", "the server has ended the session", { cause: error, sessionLost: true });
+    const ending = this.process?.ending;
+    if (failure.sessionLost && ending !== undefined)
+      return new CallFailure(failure.kind, `the server ${ending}`, { cause: error, sessionLost: true });
+    return failure;
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing) return;
+    this.#closing = true;
+    if (this.#http?.sessionId !== undefined) {
+      const timer = AbortSignal.timeout(GOODBYE_TIMEOUT);
+      const tooLate = new Promise<void>((resolve) => timer.addEventListener("abort", () => resolve(), { once: true }));
+      await Promise.race([this.#http.terminateSession().catch(() => undefined), tooLate]);
+    }
+    await this.#client.close().catch(() => undefined);
+    await this.process?.close();
+  }
+}

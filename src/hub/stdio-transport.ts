@@ -1,0 +1,238 @@
+/**
+ * Stdio transport: JSON-RPC lines to and from a process that we start.
+ *
+ * Invariant: memory is bounded by one line of 10 MiB and 64 kB of stderr whatever the process prints; what is
+ * not a message is skipped and counted; `send` rejects only when the message cannot have been read; the
+ * close callback comes after the last message, exactly once.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
+import { jsonDepth } from "../util/limits.ts";
+import { CallFailure } from "./failures.ts";
+import { endGroup, killGroup, reapGroup, trackGroup } from "./process-tree.ts";
+
+const MEBIBYTE = 1024 * 1024;
+export const MAX_LINE = 10 * MEBIBYTE;
+export const STDERR_KEPT = 64 * 1024;
+
+/** Bytes between two answers after which a server is no longer talking to us but flooding us. */
+const MAX_UNASKED = 32 * MEBIBYTE;
+
+/** `JSON.stringify` overflows the stack near depth 5000; what is kept of a message has tighter bounds of its own. */
+const MAX_MESSAGE_DEPTH = 1000;
+/** Milliseconds of one turn of the event loop that one server may take. */
+const TURN = 20;
+/** Milliseconds for the last output of a process that has exited. */
+const DRAIN = 500;
+
+export interface ProcessCommand {
+  command: string;
+  args: string[];
+  env: Record<string, string>;
+  cwd: string;
+}
+
+export class StdioTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: Transport["onmessage"];
+  /** Lines of stdout that were no messages. */
+  skipped = 0;
+  /** Why the process ended, once it has. */
+  ending: string | undefined;
+  /** It was killed because it flooded us. */
+  flooded = false;
+
+  readonly #command: ProcessCommand;
+  #child: ChildProcess | undefined;
+  #pending: Buffer[] = [];
+  #pendingSize = 0;
+  #unasked = 0;
+  #turnEnds = 0;
+  #postponed = false;
+  #stderr: Buffer[] = [];
+  #stderrSize = 0;
+  #finished = false;
+
+  constructor(command: ProcessCommand) {
+    this.#command = command;
+  }
+
+  get pid(): number | undefined {
+    return this.#finished ? undefined : this.#child?.pid;
+  }
+
+  /** The last 64 kB that the process wrote to stderr. */
+  get stderr(): string {
+    return Buffer.concat(this.#stderr).subarray(-STDERR_KEPT).toString("utf8");
+  }
+
+  start(): Promise<void> {
+    const { command, args, env, cwd } = this.#command;
+    const child = spawn(command, args, { env, cwd, stdio: ["pipe", "pipe", "pipe"], detached: true });
+    this.#child = child;
+    child.stdout.on("data", (chunk: Buffer) => this.#receive(chunk));
+    child.stderr.on("data", (chunk: Buffer) => this.#keepStderr(chunk));
+    for (const stream of [child.stdin, child.stdout, child.stderr]) stream.on("error", () => undefined);
+    child.once("exit", (code, signal) => {
+      this.ending ??= signal ? `was ended by ${signal}` : `exited with code ${code}`;
+      setTimeout(() => this.#finish(), DRAIN).unref();
+    });
+    child.once("close", () => this.#finish());
+    return new Promise((resolve, reject) => {
+      child.once("spawn", () => {
+        trackGroup(child);
+        resolve();
+      });
+      child.on("error", (error) => {
+        if (child.pid !== undefined) return;
+        this.#finished = true;
+        this.ending ??= error.message;
+        const missing = "code" in error && error.code === "ENOENT";
+        reject(missing ? new Error(`command not found: ${command} (in ${cwd})`) : error);
+      });
+    });
+  }
+
+  send(message: JSONRPCMessage): Promise<void> {
+    const stdin = this.#child?.stdin;
+    if (this.#finished || !stdin?.writable) return Promise.reject(notSent(this.ending));
+    const line = `${JSON.stringify(message)}\n`;
+    return new Promise((resolve, reject) => {
+      // A failed write means that the line's end was never delivered: nobody can have read the message.
+      stdin.write(line, (error) => (error ? reject(notSent(this.ending ?? error.message)) : resolve()));
+    });
+  }
+
+  async close(): Promise<void> {
+    const child = this.#child;
+    if (child?.pid !== undefined && !this.#finished) {
+      this.ending ??= "was closed";
+      await endGroup(child);
+    }
+    this.#finish();
+  }
+
+  /** Reads the lines of a chunk. What does not fit into this turn of the event loop waits for the next one. */
+  #receive(chunk: Buffer): void {
+    if (this.flooded || this.#finished) return;
+    if (this.#turnEnds === 0) {
+      this.#turnEnds = performance.now() + TURN;
+      setImmediate(() => {
+        this.#turnEnds = 0;
+      });
+    }
+    let start = 0;
+    for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, start)) {
+      const part = chunk.subarray(start, end);
+      start = end + 1;
+      const line = this.#pendingSize === 0 ? part : Buffer.concat([...this.#pending, part]);
+      this.#pending = [];
+      this.#pendingSize = 0;
+      this.#readLine(line);
+      if (this.flooded) return;
+      if (start < chunk.length && performance.now() > this.#turnEnds) {
+        this.#postpone(chunk.subarray(start));
+        return;
+      }
+    }
+    if (start === chunk.length) return;
+    // A copy, so that a short rest does not keep its whole chunk alive.
+    this.#pending.push(Buffer.from(chunk.subarray(start)));
+    this.#pendingSize += chunk.length - start;
+    if (this.#pendingSize > MAX_LINE) this.#flood(`wrote a line of more than ${MAX_LINE / MEBIBYTE} MiB`);
+  }
+
+  #postpone(rest: Buffer): void {
+    const stdout = this.#child?.stdout;
+    stdout?.pause();
+    this.#postponed = true;
+    setImmediate(() => {
+      this.#postponed = false;
+      this.#receive(rest);
+      if (!this.#postponed) stdout?.resume();
+    });
+  }
+
+  #flood(why: string): void {
+    this.flooded = true;
+    this.#pending = [];
+    this.#pendingSize = 0;
+    this.ending = `${why} and was killed`;
+    if (this.#child) killGroup(this.#child);
+  }
+
+  #readLine(line: Buffer): void {
+    const messages = readMessages(line);
+    if (messages.some(isAnswer)) this.#unasked = 0;
+    else this.#unasked += line.length + 1;
+    if (this.#unasked > MAX_UNASKED) {
+      this.#flood(`wrote ${MAX_UNASKED / MEBIBYTE} MiB that nobody had asked for`);
+      return;
+    }
+    for (const message of messages) {
+      if (isMessage(message)) this.onmessage?.(message);
+      else this.skipped++;
+    }
+  }
+
+  #keepStderr(chunk: Buffer): void {
+    this.#stderr.push(chunk);
+    this.#stderrSize += chunk.length;
+    // Compacted only now and then: a flood of short lines must not copy the whole tail for each of them.
+    if (this.#stderrSize <= 2 * STDERR_KEPT && this.#stderr.length <= 256) return;
+    const kept = Buffer.concat(this.#stderr).subarray(-STDERR_KEPT);
+    this.#stderr = [Buffer.from(kept)];
+    this.#stderrSize = kept.length;
+  }
+
+  #finish(): void {
+    if (this.#finished) return;
+    this.#finished = true;
+    const child = this.#child;
+    if (child) {
+      reapGroup(child);
+      for (const stream of [child.stdin, child.stdout, child.stderr]) stream?.destroy();
+    }
+    // Writes that were still waiting fail first: their calls are known not to have run.
+    setImmediate(() => this.onclose?.());
+  }
+}
+
+function notSent(why: string | undefined): CallFailure {
+  const message = why === undefined ? "the server is not running" : `the server ${why}`;
+  return new CallFailure("not_run", message, { sessionLost: true });
+}
+
+/** The messages of a line (the 2025-03 protocol has batches); `undefined` stands for what is none. */
+function readMessages(line: Buffer): unknown[] {
+  // Looked at as bytes: a flood of noise must not cost a string for each of its lines.
+  let first = 0;
+  while (first < line.length && (line[first] ?? 0) <= 32) first++;
+  if (first === line.length) return [];
+  if (line[first] !== 123 && line[first] !== 91) return [undefined];
+  const text = line.toString("utf8", first);
+  try {
+    if (jsonDepth(text, MAX_MESSAGE_DEPTH) > MAX_MESSAGE_DEPTH) return [tooDeep(text)];
+    const parsed: unknown = JSON.parse(text);
+    return Array.isArray(parsed) ? parsed : [parsed];
+  } catch {
+    return [undefined];
+  }
+}
+
+function isAnswer(message: unknown): boolean {
+  return isMessage(message) && "id" in message && !("method" in message);
+}
+
+function isMessage(value: unknown): value is JSONRPCMessage {
+  return typeof value === "object" && value !== null && "jsonrpc" in value && value.jsonrpc === "2.0";
+}
+
+/** The answer to a message that is nested too deep: an error for the call that it belongs to, if its id shows. */
+function tooDeep(text: string): unknown {
+  const id = /"id"\s*:\s*(\d{1,15})/.exec(`${text.slice(0, 256)}\n${text.slice(-256)}`)?.[1];
+  if (id === undefined) return undefined;
+  const message = `the server's answer is nested deeper than ${MAX_MESSAGE_DEPTH}`;
+  return { jsonrpc: "2.0", id: Number(id), error: { code: -32603, message } };
+}

@@ -1,0 +1,174 @@
+/**
+ * Codec: how a run of events is written as one row, and read back.
+ *
+ * Invariant: `decode(encode(events), entries)` equals `events`, once the items that they speak of have
+ * their final form. What an item holds (its text, its arguments) is not written a second time: the
+ * events that repeat it are markers, filled in from the items on reading.
+ *
+ * Format: a JSON array of records, each a JSON array that begins with a letter.
+ *   S name                        response.created, queued, in_progress
+ *   A index item                  output_item.added, the item as it was then
+ *   D index                       output_item.done
+ *   P index content type          content_part.added
+ *   Q index content               content_part.done
+ *   t f r c m  index content text…  deltas in a row: one event for each text
+ *   T F R index content           text done, refusal done, reasoning done
+ *   C M index                     arguments done
+ *   X index state                 mcp_call in_progress, completed, failed
+ *   E type status                 the end
+ */
+import { RotundaError } from "../types/error.ts";
+import type { DeltaType, NewEvent, RunEvent } from "../types/event.ts";
+import type { ContentPart, Item } from "../types/item.ts";
+import type { Json, JsonObject } from "../types/json.ts";
+import type { EndedStatus } from "../types/response.ts";
+
+type Row = Json[];
+
+const deltaLetters: Record<DeltaType, string> = {
+  "response.output_text.delta": "t",
+  "response.refusal.delta": "f",
+  "response.reasoning_text.delta": "r",
+  "response.function_call_arguments.delta": "c",
+  "response.mcp_call_arguments.delta": "m",
+};
+
+const letterDeltas = new Map<string, DeltaType>(
+  Object.entries(deltaLetters).map(([type, letter]) => [letter, type as DeltaType]),
+);
+
+const textDone = {
+  T: "response.output_text.done",
+  F: "response.refusal.done",
+  R: "response.reasoning_text.done",
+} as const;
+
+const doneLetters: Record<string, string> = {
+  "response.output_text.done": "T",
+  "response.refusal.done": "F",
+  "response.reasoning_text.done": "R",
+  "response.function_call_arguments.done": "C",
+  "response.mcp_call_arguments.done": "M",
+};
+
+/** Events in a row as the text of one database row. */
+export function encodeEvents(events: readonly RunEvent[]): string {
+  const rows: Row[] = [];
+  let open: Row | null = null;
+  let openType = "";
+  for (const event of events) {
+    if ("delta" in event) {
+      if (open && openType === event.type && open[1] === event.output_index && open[2] === event.content_index) {
+        open.push(event.delta);
+      } else {
+        open = [deltaLetters[event.type], event.output_index, event.content_index, event.delta];
+        openType = event.type;
+        rows.push(open);
+      }
+    } else {
+      open = null;
+      rows.push(encodeOne(event));
+    }
+  }
+  return JSON.stringify(rows);
+}
+
+function encodeOne(event: Exclude<RunEvent, { delta: string }>): Row {
+  switch (event.type) {
+    case "response.created":
+    case "response.queued":
+    case "response.in_progress":
+      return ["S", event.type.slice("response.".length)];
+    case "response.output_item.added":
+      return ["A", event.output_index, event.item as unknown as JsonObject];
+    case "response.output_item.done":
+      return ["D", event.output_index];
+    case "response.content_part.added":
+      return ["P", event.output_index, event.content_index, event.part.type];
+    case "response.content_part.done":
+      return ["Q", event.output_index, event.content_index];
+    case "response.output_text.done":
+    case "response.refusal.done":
+    case "response.reasoning_text.done":
+      return [doneLetters[event.type] ?? "", event.output_index, event.content_index];
+    case "response.function_call_arguments.done":
+    case "response.mcp_call_arguments.done":
+      return [doneLetters[event.type] ?? "", event.output_index];
+    case "response.mcp_call.in_progress":
+    case "response.mcp_call.completed":
+    case "response.mcp_call.failed":
+      return ["X", event.output_index, event.type.slice("response.mcp_call.".length)];
+    default:
+      return ["E", event.type.slice("response.".length), event.status];
+  }
+}
+
+/** Reads rows back into events. `itemAt` gives the item at an output index in its present form. */
+export function decodeEvents(first: number, body: string, itemAt: (index: number) => Item | undefined): RunEvent[] {
+  const events: RunEvent[] = [];
+  let sequence = first;
+  for (const row of JSON.parse(body) as Row[]) {
+    for (const event of decodeRow(row, itemAt)) {
+      events.push({ ...event, sequence_number: sequence++ } as RunEvent);
+    }
+  }
+  return events;
+}
+
+function decodeRow(row: Row, itemAt: (index: number) => Item | undefined): NewEvent[] {
+  const letter = row[0] as string;
+  if (letter === "S") return [{ type: `response.${row[1] as string}` as "response.created" }];
+  if (letter === "E") {
+    return [{ type: `response.${row[1] as string}` as "response.completed", status: row[2] as EndedStatus }];
+  }
+  const output_index = row[1] as number;
+  if (letter === "A") {
+    return [{ type: "response.output_item.added", output_index, item: row[2] as unknown as Item }];
+  }
+  const item = itemAt(output_index);
+  if (!item) throw new RotundaError("storage_damaged", `an event speaks of item ${output_index}, which is not stored`);
+  const at = { output_index, item_id: item.id };
+  const content_index = typeof row[2] === "number" ? row[2] : 0;
+  const delta = letterDeltas.get(letter);
+  if (delta) return row.slice(3).map((text) => ({ type: delta, ...at, content_index, delta: text as string }));
+  switch (letter) {
+    case "D":
+      return [{ type: "response.output_item.done", output_index, item }];
+    case "P":
+      return [{ type: "response.content_part.added", ...at, content_index, part: emptyPart(row[3] as string) }];
+    case "Q":
+      return [{ type: "response.content_part.done", ...at, content_index, part: partOf(item, content_index) }];
+    case "T":
+    case "F":
+    case "R":
+      return [{ type: textDone[letter], ...at, content_index, text: textOf(item, content_index) }];
+    case "C":
+      return [{ type: "response.function_call_arguments.done", ...at, arguments: argumentsOf(item) }];
+    case "M":
+      return [{ type: "response.mcp_call_arguments.done", ...at, arguments: argumentsOf(item) }];
+    case "X":
+      return [{ type: `response.mcp_call.${row[2] as string}` as "response.mcp_call.completed", ...at }];
+    default:
+      throw new RotundaError("storage_damaged", `unknown event letter ${JSON.stringify(letter)}`);
+  }
+}
+
+/** A content part before anything was written into it. */
+export function emptyPart(type: string): ContentPart {
+  return type === "refusal" ? { type: "refusal", refusal: "" } : { type: "output_text", text: "", annotations: [] };
+}
+
+function partOf(item: Item, index: number): ContentPart {
+  const part = item.type === "message" ? item.content[index] : undefined;
+  return part ?? emptyPart("output_text");
+}
+
+function textOf(item: Item, index: number): string {
+  if (item.type === "reasoning") return item.content[index]?.text ?? "";
+  const part = partOf(item, index);
+  return part.type === "refusal" ? part.refusal : "text" in part ? part.text : "";
+}
+
+function argumentsOf(item: Item): string {
+  return "arguments" in item ? item.arguments : "";
+}

@@ -1,0 +1,98 @@
+/**
+ * Opening the SQLite file, its settings and its migrations, and SQLite's errors as ours.
+ *
+ * Invariant: a database that this returns is in WAL mode with `synchronous=FULL` and at the newest schema.
+ */
+
+import { DatabaseSync } from "node:sqlite";
+import { setTimeout as sleep } from "node:timers/promises";
+import { RotundaError, toRotundaError } from "../types/error.ts";
+import { migrations } from "./schema.ts";
+
+/** Chosen by measurement (docs/decisions/storage.md): small commits touch few bytes, long items stay in few pages. */
+const PAGE_SIZE = 1024;
+/** Milliseconds that one statement may block this process while another process commits. */
+const BUSY_TIMEOUT = 20;
+const OPEN_ATTEMPTS = 200;
+
+/** Opens and migrates. Several processes may do this at once on a file that does not exist yet. */
+export async function openDatabase(path: string): Promise<DatabaseSync> {
+  for (let attempt = 1; ; attempt++) {
+    let db: DatabaseSync | undefined;
+    try {
+      db = new DatabaseSync(path, { timeout: BUSY_TIMEOUT });
+      db.exec(`PRAGMA page_size = ${PAGE_SIZE}; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+        PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864`);
+      migrate(db, path);
+      return db;
+    } catch (error) {
+      if (db?.isOpen) db.close();
+      if (!isBusy(error) || attempt >= OPEN_ATTEMPTS) throw explainOpen(error, path);
+      await sleep(5 + Math.random() * 20);
+    }
+  }
+}
+
+function migrate(db: DatabaseSync, path: string): void {
+  const version = () => Number(db.prepare("PRAGMA user_version").get()?.["user_version"] ?? 0);
+  if (version() === migrations.length) return;
+  db.exec("BEGIN IMMEDIATE");
+  try {
+    const from = version();
+    if (from > migrations.length) {
+      throw new RotundaError("storage_failed", `the database ${path} was made by a newer Rotunda`, {
+        remedy: "Upgrade Rotunda, or set ROTUNDA_HOME to another directory.",
+      });
+    }
+    for (const step of migrations.slice(from)) db.exec(step);
+    db.exec(`PRAGMA user_version = ${migrations.length}`);
+    db.exec("COMMIT");
+  } catch (error) {
+    if (db.isTransaction) db.exec("ROLLBACK");
+    throw error;
+  }
+}
+
+interface SqliteError extends Error {
+  errcode: number;
+}
+
+function errorCode(error: unknown): number | undefined {
+  return error instanceof Error && "errcode" in error ? Number((error as SqliteError).errcode) & 0xff : undefined;
+}
+
+export function isBusy(error: unknown): boolean {
+  const code = errorCode(error);
+  return code === 5 || code === 6;
+}
+
+function explainOpen(error: unknown, path: string): RotundaError {
+  if (error instanceof RotundaError) return error;
+  if (errorCode(error) === 8 || errorCode(error) === 14) {
+    return new RotundaError("storage_failed", `the database ${path} cannot be opened for writing`, {
+      cause: error,
+      remedy: "Check the directory's permissions and that the disk is not read-only, or set ROTUNDA_HOME.",
+    });
+  }
+  return explain(error);
+}
+
+/** A driver's error as one of the table. */
+export function explain(error: unknown): RotundaError {
+  switch (errorCode(error)) {
+    case undefined:
+      return toRotundaError(error);
+    case 13:
+      return new RotundaError("storage_full", "the disk is full: nothing more can be stored", {
+        cause: error,
+        remedy: "Free some space; nothing that was acknowledged is lost, and no restart is needed.",
+      });
+    case 11:
+    case 26:
+      return new RotundaError("storage_damaged", `the database is damaged: ${(error as Error).message}`, {
+        cause: error,
+      });
+    default:
+      return new RotundaError("storage_failed", `the database failed: ${(error as Error).message}`, { cause: error });
+  }
+}
