@@ -5,6 +5,7 @@
  * parent: the stricter mode, the tools of both, read-only if either is.
  */
 import type { Engine, RunRequest } from "../types/engine.ts";
+import { toRotundaError } from "../types/error.ts";
 import type { Delegation, DelegationResult } from "../types/tool.ts";
 import { ChildWaiting } from "./call-tools.ts";
 import type { History } from "./history.ts";
@@ -23,7 +24,7 @@ export async function delegate(
 ): Promise<DelegationResult> {
   const children = await parts.store.list({ callerResponseId: parent.node.id, limit: 1_000 });
   const known = children.find((child) => child.caller?.itemId === entry.item.id);
-  if (known && known.endedAt === null) await engine.resume(known.id, parent.approver);
+  if (known && known.endedAt === null) await goOn(engine, known.id, parent);
   const id = known?.id ?? (await engine.start(await childRequest(parts, parent, entry, request))).id;
   const onAbort = () => {
     const reason = parent.stopped?.error?.message ?? "the response that asked for it was stopped";
@@ -40,6 +41,16 @@ export async function delegate(
     return { responseId: id, status, text: outputText(ended), error: node.error?.message ?? node.incompleteReason };
   } finally {
     parent.signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** Another process may have it already: then its end is waited for like any other. */
+async function goOn(engine: Engine, id: string, parent: Run): Promise<void> {
+  try {
+    await engine.resume(id, parent.approver);
+  } catch (error) {
+    const { code } = toRotundaError(error);
+    if (code !== "owned_elsewhere" && code !== "response_ended") throw error;
   }
 }
 

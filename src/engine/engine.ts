@@ -19,6 +19,7 @@ import { advance, toolsOf, usageOf } from "./advance.ts";
 import { delegate, readOutput } from "./delegate.ts";
 import { directCall } from "./direct-call.ts";
 import { History } from "./history.ts";
+import { finishedTurns } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
 import { Pulse } from "./pulse.ts";
 import { recover } from "./recover.ts";
@@ -233,7 +234,7 @@ class LocalEngine implements Engine {
     if (!stored) throw new RotundaError("not_found", `there is no response ${id}`);
     const items = (side: Entry["side"]) =>
       stored.entries.filter((entry) => entry.side === side).map(({ item }) => item);
-    return { ...stored.node, input: items("input"), output: items("output") };
+    return { ...stored.node, input: items("input"), output: items("output"), turns: finishedTurns(stored.entries) };
   }
 
   // ---- approvals

@@ -10,7 +10,7 @@ import type { JsonObject } from "../types/json.ts";
 import { visible } from "../util/text.ts";
 import { describeChange } from "./changes.ts";
 import { Circuit } from "./circuit.ts";
-import { type ListedTool, readListing } from "./definitions.ts";
+import type { ListedTool, Listing } from "./definitions.ts";
 import { CallFailure, describe } from "./failures.ts";
 import type { HubEnvironment, ServerInfo, ServerState } from "./hub-types.ts";
 import { type Manifest, manifestKey, mergeListing, type PinnedTool, readManifest, writeManifest } from "./manifest.ts";
@@ -24,6 +24,7 @@ const ERA_KEPT = 24 * 60 * 60 * 1000;
 const FIRST_REFRESH = 250;
 const SLOWEST_REFRESH = 30_000;
 const STDERR_SHOWN = 2000;
+const MAX_WARNINGS = 20;
 
 export class Connection {
   readonly config: ServerConfig;
@@ -218,13 +219,13 @@ export class Connection {
     }
   }
 
-  #takeListing(entries: unknown[], session: Session): void {
-    const { tools, warnings } = readListing(entries);
-    for (const warning of warnings) this.#say("warn", `${this.config.name}: left out: ${warning}`);
+  #takeListing({ tools, warnings }: Listing, session: Session): void {
+    for (const warning of warnings.slice(0, MAX_WARNINGS))
+      this.#say("warn", `${this.config.name}: left out: ${warning}`);
     const merged = mergeListing(this.#manifest?.tools ?? [], tools);
     const changed = merged.filter((tool) => tool.previous && !tool.absent).map((tool) => tool.name);
     const known = this.#manifest;
-    const sameTools = known !== undefined && JSON.stringify(known.tools) === JSON.stringify(merged);
+    const sameTools = known !== undefined && listKey(known.tools) === listKey(merged);
     const sameEra = known?.era?.kind === session.era && this.#rememberedEra() !== undefined;
     if (sameTools && sameEra) return;
     if (changed.length > 0 && !sameTools)
@@ -348,4 +349,9 @@ export class Connection {
     await this.#closing;
     await this.#saving;
   }
+}
+
+/** Equal for lists with the same tools in the same state. */
+function listKey(tools: readonly PinnedTool[]): string {
+  return tools.map((tool) => `${tool.fingerprint}${tool.previous?.fingerprint ?? ""}${tool.absent ?? ""}`).join();
 }

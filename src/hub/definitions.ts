@@ -5,7 +5,7 @@
  * storing and showing it are cheap; its schema is never compiled and no `$ref` of it is ever followed.
  */
 import { createHash } from "node:crypto";
-import type { Json, JsonObject, JsonSchema } from "../types/json.ts";
+import type { JsonObject, JsonSchema } from "../types/json.ts";
 import { canonicalJson } from "../util/canonical.ts";
 import { visible } from "../util/text.ts";
 
@@ -13,6 +13,8 @@ import { visible } from "../util/text.ts";
 export const SCHEMA_LIMITS = { characters: 256 * 1024, depth: 60, nodes: 20_000 } as const;
 
 export const MAX_TOOLS = 2000;
+/** Of all schemas and descriptions of one server. */
+const LISTING_CHARACTERS = 4 * 1024 * 1024;
 const MAX_DESCRIPTION = 16 * 1024;
 const MAX_TOOL_NAME = 512;
 
@@ -30,27 +32,59 @@ export interface ListedTool extends Definition {
   headers?: boolean;
   /** SHA-256 over name, title, description and schema, keys sorted. */
   fingerprint: string;
+  /** Characters of its canonical definition. */
+  size: number;
 }
 
 export interface Listing {
+  /** Sorted by name. */
   tools: ListedTool[];
   /** One line for each tool that was left out. */
   warnings: string[];
 }
 
-/** Reads the entries of `tools/list`. An entry that is malformed or over the budget is left out, not fatal. */
-export function readListing(entries: readonly unknown[]): Listing {
-  const tools = new Map<string, ListedTool>();
-  const warnings: string[] = [];
-  for (const entry of entries.slice(0, MAX_TOOLS)) {
-    const tool = readTool(entry);
-    if (typeof tool === "string") warnings.push(tool);
-    else if (tools.has(tool.name)) warnings.push(`tool ${JSON.stringify(shown(tool.name))} is listed twice`);
-    else tools.set(tool.name, tool);
+/** Reads the pages of a `tools/list`. An entry that is malformed or over a budget is left out, not fatal. */
+export class ListingReader {
+  readonly #tools = new Map<string, ListedTool>();
+  readonly #warnings: string[] = [];
+  #characters = 0;
+  #leftOut = 0;
+
+  add(entries: readonly unknown[]): void {
+    for (const entry of entries) {
+      if (this.full) this.#leftOut++;
+      else this.#addOne(entry);
+    }
   }
-  if (entries.length > MAX_TOOLS) warnings.push(`${entries.length - MAX_TOOLS} tools over the limit of ${MAX_TOOLS}`);
-  const sorted = [...tools.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
-  return { tools: sorted, warnings };
+
+  /** No more tools are taken. */
+  get full(): boolean {
+    return this.#tools.size + this.#warnings.length >= MAX_TOOLS || this.#characters > LISTING_CHARACTERS;
+  }
+
+  #addOne(entry: unknown): void {
+    const tool = readTool(entry);
+    if (typeof tool === "string") this.#warnings.push(tool);
+    else if (this.#tools.has(tool.name))
+      this.#warnings.push(`tool ${JSON.stringify(shown(tool.name))} is listed twice`);
+    else {
+      this.#tools.set(tool.name, tool);
+      this.#characters += tool.size;
+    }
+  }
+
+  get listing(): Listing {
+    const tools = [...this.#tools.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+    const rest = this.#leftOut > 0 ? [`${this.#leftOut} tools over the limits of one server`] : [];
+    return { tools, warnings: [...this.#warnings, ...rest] };
+  }
+}
+
+/** Reads entries that came at once. */
+export function readListing(entries: readonly unknown[]): Listing {
+  const reader = new ListingReader();
+  reader.add(entries);
+  return reader.listing;
 }
 
 function readTool(entry: unknown): ListedTool | string {
@@ -76,13 +110,9 @@ function readTool(entry: unknown): ListedTool | string {
     input,
     ...(headers.declared ? { headers: true } : {}),
   };
-  return { ...listed, fingerprint: fingerprint(listed) };
-}
-
-function fingerprint(tool: Omit<ListedTool, "fingerprint">): string {
-  const parts: Json = [tool.name, tool.title ?? null, tool.description, tool.input];
   // Sorted keys: a server that lists a hash map in a new order has not changed.
-  return createHash("sha256").update(canonicalJson(parts)).digest("hex");
+  const text = canonicalJson([listed.name, listed.title ?? null, listed.description, listed.input]);
+  return { ...listed, fingerprint: createHash("sha256").update(text).digest("hex"), size: text.length };
 }
 
 /** Why a schema is over the budget, or undefined. Iterative: a hostile schema cannot overflow the stack. */

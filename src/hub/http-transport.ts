@@ -7,8 +7,12 @@
  * `resource_metadata` is never fetched; a stream that ends before its answer is an error of that call at once.
  */
 import type { JSONRPCMessage, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { JsonMeter } from "./json-meter.ts";
 
-export const MAX_BODY = 10 * 1024 * 1024;
+const MEBIBYTE = 1024 * 1024;
+export const MAX_BODY = 10 * MEBIBYTE;
+/** Of one stream, which may live as long as we do. */
+const FLOOD = { bytes: 32 * MEBIBYTE, bytesPerSecond: MEBIBYTE, events: 5000, eventsPerSecond: 1000 } as const;
 
 export interface HttpEndpoint {
   url: string;
@@ -56,26 +60,50 @@ async function boundedFetch(url: string | URL, init?: RequestInit): Promise<Resp
   return new Response(response.body.pipeThrough(limit(events)), { status, statusText, headers });
 }
 
-/** Passes bytes on; fails after `MAX_BODY` of them, counted anew after each blank line where `events`. */
+/** Passes bytes on; fails beyond the bounds, which count anew after each blank line where `events`. */
 function limit(events: boolean): TransformStream<Uint8Array, Uint8Array> {
+  const meter = new JsonMeter();
+  const began = performance.now();
+  let sinceEvent = 0;
+  let total = 0;
   let count = 0;
-  let lineLength = 1;
-  const sinceBlankLine = (chunk: Uint8Array) => {
-    for (const byte of chunk) {
-      count++;
+  let emptyLine = false;
+  /** The end of the last event in the chunk; 0 where none ends in it. */
+  const lastEnd = (chunk: Uint8Array): number => {
+    let end = 0;
+    for (let at = 0; at < chunk.length; at++) {
+      const byte = chunk[at];
       if (byte === 13) continue;
-      if (byte !== 10) lineLength++;
-      else {
-        if (lineLength === 0) count = 0;
-        lineLength = 0;
+      if (byte === 10 && emptyLine) {
+        end = at + 1;
+        count++;
       }
+      emptyLine = byte === 10;
     }
+    return end;
+  };
+  const excess = (): string | undefined => {
+    const seconds = (performance.now() - began) / 1000;
+    if (sinceEvent > MAX_BODY) return `is over ${MAX_BODY / MEBIBYTE} MiB`;
+    if (total > FLOOD.bytes + seconds * FLOOD.bytesPerSecond || count > FLOOD.events + seconds * FLOOD.eventsPerSecond)
+      return "is a flood";
+    return meter.excess;
   };
   return new TransformStream<Uint8Array, Uint8Array>({
     transform(chunk, controller) {
-      if (events) sinceBlankLine(chunk);
-      else count += chunk.byteLength;
-      if (count > MAX_BODY) controller.error(new Error(`the server sent more than ${MAX_BODY / 1024 / 1024} MiB`));
+      const end = events ? lastEnd(chunk) : 0;
+      total += chunk.length;
+      sinceEvent += chunk.length;
+      // Events that begin and end in one chunk are measured together: at most a chunk too much.
+      meter.feed(chunk, 0, end);
+      const before = excess();
+      if (end > 0) {
+        meter.reset();
+        sinceEvent = chunk.length - end;
+      }
+      meter.feed(chunk, end);
+      const fault = before ?? excess();
+      if (fault !== undefined) controller.error(new Error(`the server's answer ${fault}`));
       else controller.enqueue(chunk);
     },
   });

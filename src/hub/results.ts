@@ -4,7 +4,7 @@
  * Invariant: the text is never empty and holds no base64; whatever the answer looks like, reading it does not
  * throw: an answer of the wrong shape is an error result.
  */
-import type { Json } from "../types/json.ts";
+import type { Json, JsonObject } from "../types/json.ts";
 import type { ToolResult } from "../types/tool.ts";
 import { MAX_DEPTH } from "../util/limits.ts";
 import { isObject } from "./definitions.ts";
@@ -73,13 +73,10 @@ function isText(value: unknown): value is string {
   return typeof value === "string" && value !== "";
 }
 
-function withinDepth(value: Json): boolean {
-  const waiting: { value: Json; depth: number }[] = [{ value, depth: 1 }];
-  for (let next = waiting.pop(); next; next = waiting.pop()) {
-    if (typeof next.value !== "object" || next.value === null) continue;
-    if (next.depth > MAX_DEPTH) return false;
-    for (const child of Object.values(next.value))
-      if (typeof child === "object" && child !== null) waiting.push({ value: child, depth: next.depth + 1 });
-  }
+/** Recursive, but never deeper than its own bound. */
+function withinDepth(value: Json, left = MAX_DEPTH): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  if (left === 0) return false;
+  for (const key in value) if (!withinDepth((value as JsonObject)[key] ?? null, left - 1)) return false;
   return true;
 }

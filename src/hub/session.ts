@@ -7,7 +7,7 @@
  */
 import type { Client, ClientOptions, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import type { JsonObject } from "../types/json.ts";
-import { isObject, type ListedTool, MAX_TOOLS } from "./definitions.ts";
+import { isObject, type ListedTool, type Listing, ListingReader } from "./definitions.ts";
 import { CallFailure, describe, toFailure } from "./failures.ts";
 import { createHttpTransport, type HttpEndpoint } from "./http-transport.ts";
 import type { Era } from "./manifest.ts";
@@ -29,8 +29,8 @@ export interface CallOptions {
 export interface Session {
   readonly era: Era;
   readonly process: StdioTransport | undefined;
-  /** Entries of `tools/list`, all pages, not yet checked. */
-  listTools(signal: AbortSignal): Promise<unknown[]>;
+  /** All pages of `tools/list`. */
+  listTools(signal: AbortSignal): Promise<Listing>;
   /** The raw result, not yet checked. Throws `CallFailure`. */
   callTool(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown>;
   /** Resolves when no call is under way. */
@@ -171,18 +171,18 @@ class LiveSession implements Session {
     await this.#client.listen({ toolsListChanged: true }).catch(() => undefined);
   }
 
-  async listTools(signal: AbortSignal): Promise<unknown[]> {
-    if (!this.#client.getServerCapabilities()?.tools) return [];
-    const entries: unknown[] = [];
+  async listTools(signal: AbortSignal): Promise<Listing> {
+    const reader = new ListingReader();
+    if (!this.#client.getServerCapabilities()?.tools) return reader.listing;
     let cursor: string | undefined;
     for (let page = 0; page < MAX_PAGES; page++) {
       const request = { method: "tools/list", ...(cursor === undefined ? {} : { params: { cursor } }) };
       const result = await this.#client.request(request, anyResult, { timeout: LIST_TIMEOUT, signal });
       if (!isObject(result) || !Array.isArray(result.tools))
         throw new Error("the server's tool list has the wrong shape");
-      for (const entry of result.tools) entries.push(entry);
-      const ended = typeof result.nextCursor !== "string" || result.nextCursor === cursor || entries.length > MAX_TOOLS;
-      if (ended) return entries;
+      reader.add(result.tools);
+      const last = typeof result.nextCursor !== "string" || result.nextCursor === cursor;
+      if (last || reader.full) return reader.listing;
       cursor = String(result.nextCursor);
     }
     throw new Error(`the server's tool list has more than ${MAX_PAGES} pages`);

@@ -7,8 +7,8 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
-import { jsonDepth } from "../util/limits.ts";
 import { CallFailure } from "./failures.ts";
+import { JsonMeter } from "./json-meter.ts";
 import { endGroup, killGroup, reapGroup, trackGroup } from "./process-tree.ts";
 
 const MEBIBYTE = 1024 * 1024;
@@ -18,8 +18,9 @@ export const STDERR_KEPT = 64 * 1024;
 /** Bytes between two answers after which a server is no longer talking to us but flooding us. */
 const MAX_UNASKED = 32 * MEBIBYTE;
 
-/** `JSON.stringify` overflows the stack near depth 5000; what is kept of a message has tighter bounds of its own. */
-const MAX_MESSAGE_DEPTH = 1000;
+/** Notifications and requests of a server that are looked at: a second, and at once. */
+const RATE = 1000;
+const BURST = 2000;
 /** Milliseconds of one turn of the event loop that one server may take. */
 const TURN = 20;
 /** Milliseconds for the last output of a process that has exited. */
@@ -48,6 +49,10 @@ export class StdioTransport implements Transport {
   #pending: Buffer[] = [];
   #pendingSize = 0;
   #unasked = 0;
+  readonly #awaited = new Set<string | number>();
+  #allowance = BURST;
+  #refilled = 0;
+  readonly #meter = new JsonMeter();
   #turnEnds = 0;
   #postponed = false;
   #stderr: Buffer[] = [];
@@ -97,6 +102,7 @@ export class StdioTransport implements Transport {
   send(message: JSONRPCMessage): Promise<void> {
     const stdin = this.#child?.stdin;
     if (this.#finished || !stdin?.writable) return Promise.reject(notSent(this.ending));
+    if ("method" in message && "id" in message) this.#awaited.add(message.id);
     const line = `${JSON.stringify(message)}\n`;
     return new Promise((resolve, reject) => {
       // A failed write means that the line's end was never delivered: nobody can have read the message.
@@ -125,6 +131,7 @@ export class StdioTransport implements Transport {
     let start = 0;
     for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, start)) {
       const part = chunk.subarray(start, end);
+      this.#meter.feed(part);
       start = end + 1;
       const line = this.#pendingSize === 0 ? part : Buffer.concat([...this.#pending, part]);
       this.#pending = [];
@@ -137,6 +144,7 @@ export class StdioTransport implements Transport {
       }
     }
     if (start === chunk.length) return;
+    this.#meter.feed(chunk, start);
     // A copy, so that a short rest does not keep its whole chunk alive.
     this.#pending.push(Buffer.from(chunk.subarray(start)));
     this.#pendingSize += chunk.length - start;
@@ -163,17 +171,31 @@ export class StdioTransport implements Transport {
   }
 
   #readLine(line: Buffer): void {
-    const messages = readMessages(line);
-    if (messages.some(isAnswer)) this.#unasked = 0;
-    else this.#unasked += line.length + 1;
-    if (this.#unasked > MAX_UNASKED) {
-      this.#flood(`wrote ${MAX_UNASKED / MEBIBYTE} MiB that nobody had asked for`);
-      return;
-    }
+    const messages = readMessages(line, this.#meter.excess);
+    this.#meter.reset();
+    this.#unasked += line.length + 1;
     for (const message of messages) {
-      if (isMessage(message)) this.onmessage?.(message);
+      if (isMessage(message) && this.#admits(message)) this.onmessage?.(message);
       else this.skipped++;
     }
+    if (this.#unasked > MAX_UNASKED) this.#flood(`wrote ${MAX_UNASKED / MEBIBYTE} MiB that nobody had asked for`);
+  }
+
+  /** Answers that we wait for, and of everything else no more than a bounded rate: each costs far more than its bytes. */
+  #admits(message: JSONRPCMessage): boolean {
+    if (!("method" in message)) {
+      // Some servers send the number back as text.
+      const { id } = message;
+      if (id === undefined || !(this.#awaited.delete(id) || this.#awaited.delete(Number(id)))) return false;
+      this.#unasked = 0;
+      return true;
+    }
+    const now = performance.now();
+    this.#allowance = Math.min(BURST, this.#allowance + ((now - this.#refilled) / 1000) * RATE);
+    this.#refilled = now;
+    if (this.#allowance < 1) return false;
+    this.#allowance--;
+    return true;
   }
 
   #keepStderr(chunk: Buffer): void {
@@ -205,34 +227,29 @@ function notSent(why: string | undefined): CallFailure {
 }
 
 /** The messages of a line (the 2025-03 protocol has batches); `undefined` stands for what is none. */
-function readMessages(line: Buffer): unknown[] {
+function readMessages(line: Buffer, excess: string | undefined): unknown[] {
   // Looked at as bytes: a flood of noise must not cost a string for each of its lines.
   let first = 0;
   while (first < line.length && (line[first] ?? 0) <= 32) first++;
   if (first === line.length) return [];
   if (line[first] !== 123 && line[first] !== 91) return [undefined];
-  const text = line.toString("utf8", first);
+  if (excess !== undefined) return [refusal(line, excess)];
   try {
-    if (jsonDepth(text, MAX_MESSAGE_DEPTH) > MAX_MESSAGE_DEPTH) return [tooDeep(text)];
-    const parsed: unknown = JSON.parse(text);
+    const parsed: unknown = JSON.parse(line.toString("utf8", first));
     return Array.isArray(parsed) ? parsed : [parsed];
   } catch {
     return [undefined];
   }
 }
 
-function isAnswer(message: unknown): boolean {
-  return isMessage(message) && "id" in message && !("method" in message);
-}
-
 function isMessage(value: unknown): value is JSONRPCMessage {
   return typeof value === "object" && value !== null && "jsonrpc" in value && value.jsonrpc === "2.0";
 }
 
-/** The answer to a message that is nested too deep: an error for the call that it belongs to, if its id shows. */
-function tooDeep(text: string): unknown {
-  const id = /"id"\s*:\s*(\d{1,15})/.exec(`${text.slice(0, 256)}\n${text.slice(-256)}`)?.[1];
+/** Stands in for an answer over the bounds: an error for the call that it belongs to, if its id shows. */
+function refusal(line: Buffer, excess: string): unknown {
+  const ends = `${line.toString("latin1", 0, 256)}\n${line.toString("latin1", Math.max(256, line.length - 256))}`;
+  const id = /"id"\s*:\s*(\d{1,15})/.exec(ends)?.[1];
   if (id === undefined) return undefined;
-  const message = `the server's answer is nested deeper than ${MAX_MESSAGE_DEPTH}`;
-  return { jsonrpc: "2.0", id: Number(id), error: { code: -32603, message } };
+  return { jsonrpc: "2.0", id: Number(id), error: { code: -32603, message: `the server's answer ${excess}` } };
 }

@@ -8,6 +8,7 @@ import type { FinishReason, Usage } from "../types/item.ts";
 import type { Json, JsonObject } from "../types/json.ts";
 import type { ModelEvent } from "../types/model.ts";
 import { jsonDepth, MAX_DEPTH } from "../util/limits.ts";
+import { type DeltaTemplate, makeTemplate, readByTemplate } from "./delta-template.ts";
 import { hasReasoning, ReasoningCollector, type ReasoningDelta } from "./reasoning.ts";
 import { type Asked, complaintOf, statusError, UpstreamError } from "./upstream-error.ts";
 
@@ -48,6 +49,11 @@ interface Chunk {
   x_groq?: { usage?: unknown; error?: unknown } | null;
 }
 
+/** How the last delta that carried one string only is told from the next of its kind. */
+interface Repeating extends DeltaTemplate {
+  take(value: string): void;
+}
+
 interface OpenCall {
   id: string;
   name: string;
@@ -70,6 +76,7 @@ export class AnswerReader {
   readonly #callFields: JsonObject = {};
   #reasoning: ReasoningCollector | undefined;
   #extraContent: Json | undefined;
+  #repeating: Repeating | null = null;
   #length = 0;
 
   constructor(emit: (event: ModelEvent) => void, asked: Asked) {
@@ -83,6 +90,13 @@ export class AnswerReader {
       if (data.trim() === "[DONE]") this.done = true;
       return;
     }
+    if (this.#repeating !== null) {
+      const value = readByTemplate(this.#repeating, data);
+      if (value !== undefined) {
+        this.#repeating.take(value);
+        return;
+      }
+    }
     let chunk: Chunk;
     try {
       chunk = JSON.parse(data) as Chunk;
@@ -90,6 +104,40 @@ export class AnswerReader {
       throw this.#protocolError("sent an event that is not JSON");
     }
     this.read(chunk, data);
+    this.#learnRepeating(chunk, data);
+  }
+
+  /** Where a chunk carries one string and nothing else of meaning, the next ones are read by it. */
+  #learnRepeating(chunk: Chunk, data: string): void {
+    const choice = chunk.choices?.length === 1 ? chunk.choices[0] : undefined;
+    if (!choice?.delta || choice.finish_reason || chunk.usage || chunk.x_groq) return;
+    let field = "";
+    for (const name in choice.delta) {
+      const value = choice.delta[name as keyof Delta];
+      if (name === "role" || value === null || value === "") continue;
+      if (field !== "") return;
+      field = name;
+    }
+    const value = choice.delta[field as keyof Delta];
+    if (field === "content" && typeof value === "string") this.#repeat(data, field, value, (text) => this.#text(text));
+    else if ((field === "reasoning_content" || field === "reasoning") && typeof value === "string")
+      this.#repeat(data, field, value, (text) => this.#readReasoning({ [field]: text }, ""));
+    else if (field === "tool_calls" && Array.isArray(value) && value.length === 1)
+      this.#repeatArguments(data, value[0]);
+  }
+
+  #repeatArguments(data: string, fragment: CallDelta | null): void {
+    const given = fragment?.function?.arguments;
+    if (!fragment || typeof given !== "string" || given === "" || fragment.id || fragment.function?.name) return;
+    const index = fragment.index;
+    for (const field in fragment)
+      if (field !== "index" && field !== "function" && field !== "type" && field !== "id") return;
+    this.#repeat(data, "arguments", given, (text) => this.#readCall({ index, function: { arguments: text } }, ""));
+  }
+
+  #repeat(data: string, field: string, value: string, take: (value: string) => void): void {
+    const template = makeTemplate(data, field, value);
+    if (template) this.#repeating = { ...template, take };
   }
 
   /** Reads a chunk, or a whole completion; `text` is its JSON. */

@@ -251,8 +251,8 @@ class FragmentBuilder {
     const text = group.texts.filter((piece) => piece !== "").join("\n");
     if (group.calls.length === 0 && (text === "" || group.cut)) return;
     this.#started = true;
-    this.#endUser();
     this.#endCalls();
+    this.#endUser();
     const parts = [`{"role":"assistant","content":${text === "" ? "null" : JSON.stringify(text)}`];
     if (group.calls.length > 0) {
       const calls = group.calls.map((entry, number) => this.#renderCall(entry, number, group.raw));

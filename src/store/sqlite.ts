@@ -18,6 +18,8 @@ import { bodyOf, damaged, type EntryRow, entryOf, hashOf, nodeOf, type ResponseR
 import { openDatabase } from "./sqlite-open.ts";
 import { type Parameter, type SqliteOptions, SqliteRecords } from "./sqlite-records.ts";
 
+export type { SqliteOptions };
+
 const LEASE = 30_000;
 
 export async function openSqliteStore(path: string, options: SqliteOptions = {}): Promise<Store> {

@@ -111,6 +111,8 @@ export interface ResponseNode {
 export interface FullResponse extends ResponseNode {
   input: Item[];
   output: Item[];
+  /** Calls of the model that were finished. */
+  turns: number;
 }
 
 /** A named, movable pointer to a response. */

@@ -225,17 +225,16 @@ async function openFolder(root: string, folder: string, path: string): Promise<F
   }
 }
 
-/** Files of a workspace that steer Rotunda or its siblings, relative to it. `content` is that of an absent file's stand-in. */
-export const CONTROL_FILES: readonly { path: string; content: string | null }[] = [
-  { path: "rotunda.yaml", content: "" },
-  { path: "rotunda.yml", content: "" },
-  { path: "rotunda.json", content: "{}\n" },
-  { path: "rotunda.jsonc", content: "{}\n" },
-  { path: ".rotunda", content: null },
-  { path: ".mcp.json", content: '{ "mcpServers": {} }\n' },
-  { path: "mcp-servers.json", content: '{ "servers": {} }\n' },
-  { path: "finta.yaml", content: "" },
-  { path: ".env", content: "" },
+/** Files and folders of a workspace that steer Rotunda or its siblings, relative to it. */
+export const CONTROL_FILES: readonly string[] = [
+  "rotunda.yaml",
+  "rotunda.json",
+  "rotunda.jsonc",
+  ".rotunda",
+  ".mcp.json",
+  "mcp-servers.json",
+  "finta.yaml",
+  ".env",
 ];
 
 /** Further ones, guarded against the file tools always and in the sandbox where they exist. */
@@ -285,7 +284,7 @@ export function protectedReason(root: string, real: string): string | undefined 
   if (segments.includes(".git")) return "git runs commands from its own files";
   if (segments.includes(".rotunda")) return own;
   const inner = segments.join("/");
-  for (const { path } of CONTROL_FILES) {
+  for (const path of CONTROL_FILES) {
     if (path === ".env" ? inner === path : name === path) return own;
   }
   if (EDITOR_FILES.some((path) => inner === path || inner.endsWith(`/${path}`))) return own;

@@ -1,0 +1,187 @@
+/**
+ * The composition root: Config → App. The only file, with main.ts, that knows every part.
+ *
+ * Invariant: a part that a command does not need is not even imported.
+ */
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { stateDirectory } from "./config/paths.ts";
+import { createEngine } from "./engine/engine.ts";
+import type { HookOutcome } from "./engine/parts.ts";
+import { createProfiles, type Profiles } from "./profiles/profiles.ts";
+import { projectInstructions } from "./profiles/project.ts";
+import { openSqliteStore, type SqliteOptions } from "./store/sqlite.ts";
+import type { App } from "./types/app.ts";
+import type { Config, HookConfig } from "./types/config.ts";
+import type { Notice, Notify } from "./types/event.ts";
+import type { Model } from "./types/model.ts";
+import type { Tool, ToolSource } from "./types/tool.ts";
+import type { Sandbox } from "./util/sandbox.ts";
+import { createRedactor } from "./util/secrets.ts";
+
+export interface AppOptions {
+  config: Config;
+  workspace: string;
+  environment: NodeJS.ProcessEnv;
+  /** Default: from the environment. */
+  stateDirectory?: string;
+  notify?: Notify;
+  /** Further tools, beside the built-in ones. */
+  tools?: readonly Tool[];
+  /** Further models; the first one is the default. */
+  models?: readonly Model[];
+  store?: SqliteOptions;
+  /** Milliseconds since the epoch. */
+  now?: () => number;
+}
+
+export async function createApp(options: AppOptions): Promise<App> {
+  const { config, workspace, environment } = options;
+  const state = options.stateDirectory ?? stateDirectory(environment);
+  const redact = createRedactor(config.secrets);
+  const listeners = new Set<Notify>(options.notify ? [options.notify] : []);
+  const notify = (notice: Notice) => {
+    for (const listener of listeners) listener({ ...notice, text: redact(notice.text) });
+  };
+  const store = await openSqliteStore(join(state, "rotunda.db"), options.store);
+  const profiles = createProfiles({ ...config, configured: config.profiles });
+  const sandbox = once(async () => {
+    const { detectSandbox } = await import("./util/sandbox.ts");
+    return detectSandbox(config.sandbox.level);
+  });
+  const registry = once(async () => {
+    const { createModelRegistry } = await import("./models/registry.ts");
+    const made = createModelRegistry({ configs: config.models, environment, probeLocal: true });
+    for (const model of options.models ?? []) made.register(model);
+    return made;
+  });
+  const hub = once(async () => {
+    if (!config.servers.some((server) => !server.disabled)) return undefined;
+    const { createHub } = await import("./hub/hub.ts");
+    const launch = hubLauncher(sandbox, state);
+    return createHub({ servers: config.servers, stateDir: state, workspace, launch, notify });
+  });
+  const tools = createTools(options, { sandbox, profiles, hub });
+  const engine = createEngine({
+    store,
+    models: { get: async (id) => (await registry()).get(id) },
+    tools,
+    profiles,
+    permissions: config.permissions,
+    hooks: config.hooks,
+    runHook,
+    sandbox: { level: async () => (await sandbox()).level, network: config.sandbox.network },
+    projectInstructions: once1(projectInstructions),
+    toolOutputLimit: config.toolOutputLimit,
+    redact,
+    notify,
+    now: options.now ?? Date.now,
+  });
+  return {
+    engine,
+    store,
+    profiles: profiles.list,
+    config,
+    redact,
+    models: async () => (await registry()).list(),
+    hub,
+    sandboxLevel: async () => (await sandbox()).level,
+    onNotice(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    async close() {
+      await engine.stop();
+      await tools.close();
+      await store.close();
+    },
+  };
+}
+
+interface ToolParts {
+  sandbox: () => Promise<Sandbox>;
+  profiles: Profiles;
+  hub: () => Promise<ToolSource | undefined>;
+}
+
+/** Built-in tools first, then the library's, then the hub's. The same array as long as its content is the same. */
+function createTools(options: AppOptions, { sandbox, profiles, hub }: ToolParts): ToolSource {
+  const own = once(async () => {
+    const { createBuiltinTools } = await import("./tools/builtin.ts");
+    return [...createBuiltinTools({ sandbox, profiles: profiles.list() }), ...(options.tools ?? [])];
+  });
+  let fromHub: readonly Tool[] = [];
+  let all: readonly Tool[] | undefined;
+  return {
+    async list(signal) {
+      const source = await hub();
+      const served = source ? await source.list(signal) : fromHub;
+      if (all && served === fromHub) return all;
+      fromHub = served;
+      all = [...(await own()), ...served];
+      return all;
+    },
+    async find(name) {
+      const bare = name.replace(/^rotunda(?::|__)/, "");
+      return (await own()).find((tool) => tool.name === bare) ?? (await (await hub())?.find(name));
+    },
+    async close() {
+      await (await hub())?.close();
+    },
+  };
+}
+
+type LaunchSpec = { command: string; args: string[]; env: Record<string, string>; cwd: string };
+
+/** Stdio servers live in their own process namespace, so that none of them outlives us. Files and network are theirs. */
+function hubLauncher(sandbox: () => Promise<Sandbox>, state: string) {
+  return async (spec: LaunchSpec): Promise<LaunchSpec> => {
+    const ladder = await sandbox();
+    const { command, args, env, cwd } = ladder.wrap({
+      ...spec,
+      workspace: spec.cwd,
+      readOnly: false,
+      network: true,
+      hidden: [state],
+      writable: ["/"],
+    });
+    return { command, args, env, cwd };
+  };
+}
+
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => (made ??= make());
+}
+
+function once1<T>(make: (key: string) => Promise<T>): (key: string) => Promise<T> {
+  const made = new Map<string, Promise<T>>();
+  return (key) => {
+    const known = made.get(key) ?? make(key);
+    made.set(key, known);
+    return known;
+  };
+}
+
+/** Milliseconds that a hook may take if it does not say. */
+const HOOK_TIMEOUT = 30_000;
+
+function runHook(hook: HookConfig, input: string, workspace: string, signal: AbortSignal): Promise<HookOutcome> {
+  return new Promise((resolve) => {
+    const timeout = hook.timeout === undefined ? HOOK_TIMEOUT : hook.timeout * 1_000;
+    const child = spawn("sh", ["-c", hook.command], { cwd: workspace, signal, timeout, stdio: "pipe" });
+    let stdout = "";
+    let stderr = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      if (stdout.length < 1_048_576) stdout += text;
+    });
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      if (stderr.length < 65_536) stderr += text;
+    });
+    child.on("error", (error) => resolve({ exitCode: 1, stdout, stderr: error.message }));
+    child.on("close", (code) => resolve({ exitCode: code ?? 1, stdout, stderr }));
+    // A hook that does not read its input closes the pipe early; that is its right.
+    child.stdin.on("error", () => undefined);
+    child.stdin.end(input);
+  });
+}

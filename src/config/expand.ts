@@ -1,0 +1,56 @@
+/**
+ * `${VAR}`, `${VAR:-default}`, `$VAR` and `$$` in configuration values.
+ *
+ * Invariant: an unset variable without a default is an error that names the file and the key; every value
+ * that came out of a variable is remembered as a possible secret.
+ */
+import { RotundaError } from "../types/error.ts";
+import type { Json } from "../types/json.ts";
+
+export interface Expansion {
+  environment: Record<string, string | undefined>;
+  /** For messages. */
+  file: string;
+  /** Unset variables become empty, as Finta had it in `env`. */
+  lenient?: boolean;
+  /** Values that variables had, beside the names under which they were found. */
+  used: Map<string, string>;
+}
+
+const REFERENCE = /\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))/g;
+
+/** A copy with every string expanded. `path` names the place in messages. */
+export function expand(value: Json | undefined, expansion: Expansion, path = ""): Json {
+  if (typeof value === "string") return expandText(value, expansion, path);
+  if (Array.isArray(value)) return value.map((entry, index) => expand(entry, expansion, `${path}[${index}]`));
+  if (value !== null && typeof value === "object") {
+    return Object.fromEntries(
+      Object.entries(value).map(([key, entry]) => [
+        key,
+        expand(entry, expansion, path === "" ? key : `${path}.${key}`),
+      ]),
+    );
+  }
+  return value ?? null;
+}
+
+function expandText(text: string, expansion: Expansion, path: string): string {
+  return text.replace(REFERENCE, (whole, braced?: string, fallback?: string, bare?: string) => {
+    if (whole === "$$") return "$";
+    const name = braced ?? bare ?? "";
+    const value = expansion.environment[name];
+    if (value !== undefined && (value !== "" || fallback === undefined)) {
+      expansion.used.set(name, value);
+      return value;
+    }
+    if (fallback !== undefined) return fallback;
+    if (expansion.lenient) return "";
+    throw new RotundaError(
+      "config_invalid",
+      `Environment variable not found: ${name} (${expansion.file}, key ${path})`,
+      {
+        remedy: `Set ${name}, or give a default: \${${name}:-…}`,
+      },
+    );
+  });
+}

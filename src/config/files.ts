@@ -1,0 +1,116 @@
+/**
+ * The files of a configuration: where they are, and what is in them before anything is expanded.
+ *
+ * Invariant: reading changes nothing and starts nothing. A file that cannot be parsed is an error that
+ * names it and, where the parser knows, the line.
+ */
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { RotundaError } from "../types/error.ts";
+import type { JsonObject } from "../types/json.ts";
+import { home, userConfigDirectory } from "./paths.ts";
+
+export type FileKind = "rotunda" | "finta" | "mcp-servers" | "mcpServers";
+
+export interface ConfigFile {
+  path: string;
+  kind: FileKind;
+  /** A file of the workspace, which may have come with a repository: not trusted by itself. */
+  project: boolean;
+  raw: JsonObject;
+}
+
+const OWN_NAMES = ["rotunda.yaml", "rotunda.yml", "rotunda.json", "rotunda.jsonc"];
+
+interface Place {
+  path: string;
+  kind: FileKind;
+  project: boolean;
+}
+
+/** Files in force, strongest first. With an explicit path, only that one of the Rotunda and Finta files. */
+export function findPlaces(workspace: string, environment: NodeJS.ProcessEnv, explicit: string | undefined): Place[] {
+  const places: Place[] = [];
+  const add = (path: string, kind: FileKind, project: boolean) => {
+    if (existsSync(path)) places.push({ path, kind, project });
+  };
+  const named = explicit ?? environment.ROTUNDA_CONFIG;
+  if (named !== undefined && named !== "") {
+    const path = resolve(workspace, named);
+    if (!existsSync(path)) throw new RotundaError("config_invalid", `the configuration file ${path} does not exist`);
+    places.push({ path, kind: kindOf(path), project: false });
+  } else {
+    for (const name of OWN_NAMES) add(join(workspace, name), "rotunda", true);
+    for (const name of ["finta.yaml", "configs/finta.yaml"]) add(join(workspace, name), "finta", true);
+  }
+  add(join(workspace, ".mcp.json"), "mcpServers", true);
+  add(join(workspace, "mcp-servers.json"), "mcp-servers", true);
+  if (named === undefined || named === "") {
+    for (const folder of [userConfigDirectory(environment), "/etc/rotunda"]) {
+      for (const name of OWN_NAMES) add(join(folder, name), "rotunda", false);
+    }
+    add(join(home(environment), ".config", "finta", "finta.yaml"), "finta", false);
+    add("/etc/finta/finta.yaml", "finta", false);
+  }
+  return onlyFirstFinta(places);
+}
+
+/** Finta read the first of its places and no other (parity F16). */
+function onlyFirstFinta(places: Place[]): Place[] {
+  const first = places.find((place) => place.kind === "finta");
+  return places.filter((place) => place.kind !== "finta" || place === first);
+}
+
+function kindOf(path: string): FileKind {
+  const name = basename(path);
+  if (/^finta\.ya?ml$/.test(name)) return "finta";
+  if (name === "mcp-servers.json") return "mcp-servers";
+  return "rotunda";
+}
+
+export async function readConfigFile(place: Place): Promise<ConfigFile> {
+  const text = await readFile(place.path, "utf8").catch((error: unknown) => {
+    throw new RotundaError("config_invalid", `cannot read ${place.path}: ${(error as Error).message}`, {
+      cause: error,
+    });
+  });
+  const raw = await parseText(text, place.path);
+  // A file given by name may be of the shape that other programs use.
+  const kind = place.kind === "rotunda" && isServersFile(raw) ? "mcpServers" : place.kind;
+  return { ...place, kind, raw };
+}
+
+function isServersFile(raw: JsonObject): boolean {
+  const keys = Object.keys(raw).filter((key) => key !== "$schema" && key !== "inputs");
+  return keys.length > 0 && keys.every((key) => key === "mcpServers" || key === "servers") && "servers" in raw;
+}
+
+async function parseText(text: string, path: string): Promise<JsonObject> {
+  let value: unknown;
+  try {
+    if (/\.json$/.test(path) && !/\/\/|\/\*|,\s*[}\]]/.test(text)) value = JSON.parse(text === "" ? "{}" : text);
+    // YAML reads JSON as well, and with comments stripped JSONC too.
+    else
+      value = (await import("yaml")).parse(/\.jsonc?$/.test(path) ? stripComments(text) : text, { maxAliasCount: 100 });
+  } catch (error) {
+    throw new RotundaError("config_invalid", `${path} cannot be parsed: ${(error as Error).message}`, { cause: error });
+  }
+  if (value === null || value === undefined) return {};
+  if (typeof value !== "object" || Array.isArray(value)) {
+    throw new RotundaError("config_invalid", `${path} must hold an object at its top`);
+  }
+  return value as JsonObject;
+}
+
+/** JSONC: comments and trailing commas out, strings untouched. */
+function stripComments(text: string): string {
+  return text
+    .replace(/("(?:\\.|[^"\\])*")|\/\/[^\n]*|\/\*[\s\S]*?\*\//g, (_, string?: string) => string ?? "")
+    .replace(/("(?:\\.|[^"\\])*")|,(\s*[}\]])/g, (_, string?: string, end?: string) => string ?? end ?? "");
+}
+
+/** A relative path of a configuration file starts at its folder. */
+export function besideFile(file: ConfigFile, path: string): string {
+  return resolve(dirname(file.path), path);
+}

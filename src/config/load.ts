@@ -1,0 +1,220 @@
+/**
+ * Load: files, environment and flags become one `Config`.
+ *
+ * Invariant: strongest first: flags, environment, project files, user files. A part of a project file that
+ * starts a process, contacts a host or loosens a rule counts only once it is trusted; what is left out is
+ * told in one line each.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseEnv } from "node:util";
+import type { TrustItem } from "../types/app.ts";
+import type { Config, HookPoint, ModelConfig } from "../types/config.ts";
+import { RotundaError } from "../types/error.ts";
+import { checked } from "./check.ts";
+import { type ConfigFile, findPlaces, readConfigFile } from "./files.ts";
+import { type FileParts, inOwnShape, normalize, type Part } from "./normalize.ts";
+import { stateDirectory } from "./paths.ts";
+import { isLoopback, TrustStore } from "./trust.ts";
+
+export interface LoadOptions {
+  workspace: string;
+  environment: NodeJS.ProcessEnv;
+  flags?: { config?: string; apiKey?: string; apiBaseUrl?: string; model?: string };
+}
+
+export interface LoadedConfig extends Config {
+  /** Where each top-level part comes from: `models.main` → file. */
+  origins: Record<string, string>;
+  /** Parts that wait to be trusted. */
+  untrusted: TrustItem[];
+  /** Variables in force: the process's own, and those of `.env` beside them. */
+  environment: NodeJS.ProcessEnv;
+  files: string[];
+}
+
+const SECRET_NAME = /KEY|TOKEN|SECRET|PASSWORD|AUTH/i;
+
+export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
+  const { workspace, flags = {} } = options;
+  const trust = new TrustStore(stateDirectory(options.environment));
+  const untrusted: TrustItem[] = [];
+  const environment = withEnvFile(workspace, options.environment, trust, untrusted);
+  const used = new Map<string, string>();
+  const files: FileParts[] = [];
+  for (const place of findPlaces(workspace, environment, flags.config)) {
+    const file: ConfigFile = await readConfigFile(place);
+    const lenient = file.kind === "finta";
+    files.push(normalize(file, await checked(file, inOwnShape(file)), { environment, used, lenient }));
+  }
+  const config = emptyConfig(environment);
+  const accept = <T>(part: Part<T>): T | undefined => {
+    if (part.trust && !trust.isTrusted(part.trust)) {
+      untrusted.push(part.trust);
+      return undefined;
+    }
+    return part.value();
+  };
+  for (const parts of files) merge(config, parts, accept);
+  applyEnvironment(config, environment);
+  applyFlags(config, flags, environment);
+  const systemPrompt = readOptional(join(workspace, "system-prompt.txt"))?.trim();
+  if (systemPrompt) config.systemPrompt = systemPrompt;
+  config.untrusted = untrusted;
+  config.warnings.push(
+    ...untrusted.map((item) => `${item.file}: ${item.what} is left out until you trust it: rotunda trust`),
+  );
+  config.secrets = secretsOf(config, used, environment);
+  return config;
+}
+
+function emptyConfig(environment: NodeJS.ProcessEnv): LoadedConfig {
+  return {
+    models: [],
+    servers: [],
+    profiles: {},
+    defaultProfile: "general",
+    permissions: { allow: [], ask: [], deny: [], mode: "ask" },
+    hooks: {},
+    sandbox: { level: "auto", network: "auto" },
+    toolOutputLimit: 8_000,
+    advice: true,
+    warnings: [],
+    secrets: [],
+    origins: {},
+    untrusted: [],
+    environment,
+    files: [],
+  };
+}
+
+/** Adds a weaker file's parts to what is there. */
+function merge(config: LoadedConfig, parts: FileParts, accept: <T>(part: Part<T>) => T | undefined): void {
+  const from = parts.file.path;
+  config.files.push(from);
+  const first = (key: string) => {
+    if (key in config.origins) return false;
+    config.origins[key] = from;
+    return true;
+  };
+  for (const part of parts.models) {
+    const model = accept(part);
+    if (model && first(`models.${model.id}`)) config.models.push(model);
+  }
+  for (const part of parts.servers) {
+    const server = accept(part);
+    if (server && first(`mcpServers.${server.name}`)) config.servers.push(server);
+  }
+  for (const part of parts.profiles) {
+    const named = accept(part);
+    if (named && first(`profiles.${named.name}`)) config.profiles[named.name] = named.profile;
+  }
+  for (const part of parts.hooks) {
+    const known = accept(part);
+    if (!known) continue;
+    const point: HookPoint = known.point;
+    config.hooks[point] = [...(config.hooks[point] ?? []), known.hook];
+  }
+  for (const part of parts.permissions) {
+    const rules = accept(part);
+    if (!rules) continue;
+    for (const effect of ["allow", "ask", "deny"] as const) config.permissions[effect].push(...rules[effect]);
+    if (rules.mode && first("permissions.mode")) config.permissions.mode = rules.mode;
+  }
+  for (const part of parts.sandbox) {
+    const sandbox = accept(part);
+    if (sandbox?.level && first("sandbox.level")) config.sandbox.level = sandbox.level;
+    if (sandbox?.network && first("sandbox.network")) config.sandbox.network = sandbox.network;
+  }
+  const { profile, toolOutputLimit, advice } = parts.plain;
+  if (profile !== undefined && first("profile")) config.defaultProfile = profile;
+  if (toolOutputLimit !== undefined && first("toolOutputLimit")) config.toolOutputLimit = toolOutputLimit;
+  if (advice !== undefined && first("advice")) config.advice = advice;
+}
+
+function applyEnvironment(config: LoadedConfig, environment: NodeJS.ProcessEnv): void {
+  const mode = environment.ROTUNDA_MODE;
+  if (mode) {
+    if (mode !== "ask" && mode !== "accept-edits" && mode !== "plan" && mode !== "auto") {
+      throw new RotundaError("config_invalid", `ROTUNDA_MODE is ${mode}; it can be ask, accept-edits, plan or auto`);
+    }
+    config.permissions.mode = mode;
+    config.origins["permissions.mode"] = "ROTUNDA_MODE";
+  }
+  if (environment.ROTUNDA_PROFILE) {
+    config.defaultProfile = environment.ROTUNDA_PROFILE;
+    config.origins.profile = "ROTUNDA_PROFILE";
+  }
+  const wished = config.models.findIndex((model) => model.id === environment.ROTUNDA_MODEL);
+  if (wished > 0) config.models.unshift(...config.models.splice(wished, 1));
+}
+
+/** `--api-base-url` and `--api-key` make a model of their own, or change the configured one that `--model` names. */
+function applyFlags(
+  config: LoadedConfig,
+  flags: NonNullable<LoadOptions["flags"]>,
+  environment: NodeJS.ProcessEnv,
+): void {
+  const { apiKey, apiBaseUrl, model } = flags;
+  if (apiKey === undefined && apiBaseUrl === undefined) return;
+  const known = config.models.find((one) => one.id === model);
+  const key = apiKey ?? known?.apiKey ?? environment.OPENAI_API_KEY;
+  const made: ModelConfig = {
+    id: model ?? environment.OPENAI_MODEL ?? "gpt-4-turbo",
+    model: model ?? environment.OPENAI_MODEL ?? "gpt-4-turbo",
+    origin: "config",
+    ...known,
+    baseUrl:
+      apiBaseUrl ??
+      known?.baseUrl ??
+      environment.OPENAI_BASE_URL ??
+      environment.OPENAI_API_BASE_URL ??
+      "https://api.openai.com/v1",
+    ...(key !== undefined && { apiKey: key }),
+  };
+  config.models = [made, ...config.models.filter((one) => one !== known)];
+  config.origins[`models.${made.id}`] = "flags";
+}
+
+/** `.env` of the workspace: variables that are not set. Addresses in it need trust, unless they are loopback. */
+function withEnvFile(
+  workspace: string,
+  environment: NodeJS.ProcessEnv,
+  trust: TrustStore,
+  untrusted: TrustItem[],
+): NodeJS.ProcessEnv {
+  const path = join(workspace, ".env");
+  const text = readOptional(path);
+  if (text === undefined) return environment;
+  const merged: NodeJS.ProcessEnv = { ...environment };
+  for (const [name, value] of Object.entries(parseEnv(text))) {
+    if (value === undefined || merged[name] !== undefined) continue;
+    const isKey = /^[A-Z0-9_]+_(?:API_KEY|TOKEN)$/.test(name) || name === "PORT" || /_MODEL$/.test(name);
+    const item: TrustItem = { what: `variable ${name}`, file: path, content: value };
+    if (isKey || isLoopback(value) || trust.isTrusted(item)) merged[name] = value;
+    else if (/URL|HOST|PROXY|^ROTUNDA_|^NODE_|^PATH$|^LD_/.test(name)) untrusted.push(item);
+    else merged[name] = value;
+  }
+  return merged;
+}
+
+function readOptional(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+function secretsOf(config: Config, used: ReadonlyMap<string, string>, environment: NodeJS.ProcessEnv): string[] {
+  const secrets = config.models.flatMap((model) => [model.apiKey ?? "", ...Object.values(model.headers ?? {})]);
+  for (const server of config.servers) {
+    secrets.push(...Object.values(server.headers ?? {}).map((value) => value.replace(/^Bearer\s+/i, "")));
+    for (const [name, value] of Object.entries(server.env ?? {})) if (SECRET_NAME.test(name)) secrets.push(value);
+  }
+  for (const [name, value] of used) if (SECRET_NAME.test(name)) secrets.push(value);
+  for (const [name, value] of Object.entries(environment)) {
+    if (value !== undefined && /_(?:API_KEY|TOKEN|SECRET|PASSWORD)$/.test(name)) secrets.push(value);
+  }
+  return [...new Set(secrets.filter((value) => value.length >= 6))];
+}

@@ -1,0 +1,170 @@
+/**
+ * From what a file holds to the parts of a configuration, whatever the file's own shape.
+ *
+ * Invariant: each part is valid by `schema.ts`; what a part needs trust for is named beside it.
+ */
+import type { TrustItem } from "../types/app.ts";
+import type { HookConfig, HookPoint, ModelConfig, ProfileConfig, ServerConfig } from "../types/config.ts";
+import { RotundaError } from "../types/error.ts";
+import type { Json, JsonObject } from "../types/json.ts";
+import type { PermissionMode } from "../types/response.ts";
+import { type Expansion, expand } from "./expand.ts";
+import { besideFile, type ConfigFile } from "./files.ts";
+import type { RawConfig } from "./schema.ts";
+import { isLoopback } from "./trust.ts";
+
+/** A part, and the item that must be trusted before it counts; null: it may always count. */
+export interface Part<T> {
+  /** Expanded only when it counts: an unset variable of a part that is left out is no error. */
+  value: () => T;
+  trust: TrustItem | null;
+}
+
+export interface FileParts {
+  file: ConfigFile;
+  models: Part<ModelConfig>[];
+  servers: Part<ServerConfig>[];
+  hooks: Part<{ point: HookPoint; hook: HookConfig }>[];
+  permissions: Part<{ allow: string[]; ask: string[]; deny: string[]; mode?: PermissionMode }>[];
+  sandbox: Part<NonNullable<RawConfig["sandbox"]>>[];
+  profiles: Part<{ name: string; profile: ProfileConfig }>[];
+  plain: Pick<RawConfig, "profile" | "toolOutputLimit" | "advice">;
+}
+
+type RawModel = NonNullable<RawConfig["models"]>[number];
+type RawServer = NonNullable<RawConfig["mcpServers"]>[string];
+type RawPermissions = NonNullable<RawConfig["permissions"]>;
+
+const HOOK_POINTS: readonly HookPoint[] = ["beforeToolCall", "afterToolCall", "onResponseStart", "onResponseEnd"];
+
+export function normalize(file: ConfigFile, raw: RawConfig, expansion: Omit<Expansion, "file">): FileParts {
+  const within: Expansion = { ...expansion, file: file.path };
+  const needs = (what: string, content: unknown): TrustItem | null =>
+    file.project ? { what, file: file.path, content: content as Json } : null;
+  return {
+    file,
+    models: (raw.models ?? []).map((model, index) => ({
+      value: () => modelOf(expand(model as unknown as Json, within, `models[${index}]`) as unknown as RawModel),
+      trust: isLoopback(model.baseUrl) ? null : needs(`model ${model.id}`, model),
+    })),
+    servers: Object.entries(raw.mcpServers ?? {}).map(([name, server]) => ({
+      value: () => serverOf(name, expandServer(name, server, within), file),
+      trust: needs(`MCP server ${name}`, server),
+    })),
+    hooks: HOOK_POINTS.flatMap((point) =>
+      (raw.hooks?.[point] ?? []).map((hook) => {
+        const value = (typeof hook === "string" ? { command: hook } : hook) as HookConfig;
+        return { value: () => ({ point, hook: value }), trust: needs(`hook ${point}`, value) };
+      }),
+    ),
+    permissions: permissionParts(raw, needs),
+    sandbox: raw.sandbox ? [{ value: () => raw.sandbox ?? {}, trust: needs("sandbox", raw.sandbox) }] : [],
+    profiles: Object.entries(raw.profiles ?? {}).map(([name, profile]) => ({
+      value: () => ({ name, profile: profileOf(file, profile) }),
+      trust: loosens(profile.mode) || profile.permissions?.allow ? needs(`profile ${name}`, profile) : null,
+    })),
+    plain: {
+      ...(raw.profile !== undefined && { profile: raw.profile }),
+      ...(raw.toolOutputLimit !== undefined && { toolOutputLimit: raw.toolOutputLimit }),
+      ...(raw.advice !== undefined && { advice: raw.advice }),
+    },
+  };
+}
+
+function loosens(mode: PermissionMode | undefined): boolean {
+  return mode === "accept-edits" || mode === "auto";
+}
+
+/** What tightens counts at once; what loosens needs trust. */
+function permissionParts(raw: RawConfig, needs: (what: string, content: unknown) => TrustItem | null) {
+  const { mode, allow = [], ask = [], deny = [] }: RawPermissions = raw.permissions ?? {};
+  const asks = [...ask];
+  if (raw.hooks?.bash_confirm) asks.push("bash");
+  asks.push(...(raw.hooks?.tool_confirm ?? []));
+  const tight = { allow: [], ask: asks, deny, ...(mode !== undefined && !loosens(mode) && { mode }) };
+  const parts: FileParts["permissions"] = [{ value: () => tight, trust: null }];
+  if (allow.length > 0 || loosens(mode)) {
+    const loose = { allow, ask: [], deny: [], ...(mode !== undefined && loosens(mode) && { mode }) };
+    parts.push({ value: () => loose, trust: needs("permissions", { allow, ...(loosens(mode) && { mode }) }) });
+  }
+  return parts;
+}
+
+function modelOf({ model, modelName, ...rest }: RawModel): ModelConfig {
+  const { timeouts, ...others } = rest;
+  if (!URL.canParse(rest.baseUrl) || !/^https?:/.test(rest.baseUrl)) {
+    throw new RotundaError("config_invalid", `model ${rest.id}: baseUrl is not an http address: ${rest.baseUrl}`);
+  }
+  const value = { ...others, model: model ?? modelName ?? rest.id, origin: "config" as const };
+  return (timeouts ? { ...value, timeouts } : value) as ModelConfig;
+}
+
+/** Finta expanded variables in `env` only, and unset ones to nothing (parity F15). */
+function expandServer(name: string, server: RawServer, within: Expansion): RawServer {
+  if (!within.lenient) return expand(server as Json, within, `mcpServers.${name}`) as RawServer;
+  return {
+    ...server,
+    env: expand((server.env ?? {}) as Json, within, `mcp.servers.${name}.env`) as Record<string, string>,
+  };
+}
+
+function serverOf(name: string, raw: RawServer, file: ConfigFile): ServerConfig {
+  const url = raw.url ?? raw.serverUrl;
+  const wrong = (what: string) => new RotundaError("config_invalid", `MCP server ${name} in ${file.path}: ${what}`);
+  if (raw.command === undefined && url === undefined) throw wrong("it needs a command or a url");
+  if (raw.command !== undefined && url !== undefined) throw wrong("it has both a command and a url");
+  if (/^(?:sse|websocket)$/i.test(raw.type ?? raw.transport ?? "")) {
+    throw wrong(`transport ${raw.type ?? raw.transport} is not supported; use stdio or http`);
+  }
+  return {
+    name,
+    transport: url === undefined ? "stdio" : "http",
+    disabled: raw.disabled === true || raw.enabled === false,
+    origin: file.path,
+    ...(raw.command !== undefined && { command: raw.command }),
+    ...(raw.args && { args: raw.args }),
+    ...(raw.env && { env: raw.env }),
+    ...(raw.cwd !== undefined && { cwd: besideFile(file, raw.cwd) }),
+    ...(url !== undefined && { url }),
+    ...(raw.headers && { headers: raw.headers }),
+    ...(raw.timeout !== undefined && { timeout: raw.timeout }),
+    ...(raw.startTimeout !== undefined && { startTimeout: raw.startTimeout }),
+    ...(raw.retry && { retry: raw.retry }),
+    ...(raw.tools && { tools: raw.tools as NonNullable<ServerConfig["tools"]> }),
+  };
+}
+
+function profileOf(file: ConfigFile, profile: NonNullable<RawConfig["profiles"]>[string]): ProfileConfig {
+  const { instructions } = profile;
+  const isPath = instructions !== undefined && /^\.{0,2}\/[^\n]*\.(?:md|txt)$/.test(instructions);
+  return (isPath ? { ...profile, instructions: besideFile(file, instructions) } : profile) as ProfileConfig;
+}
+
+/** The file's content in the shape of rotunda.yaml. */
+export function inOwnShape({ kind, raw, path }: ConfigFile): JsonObject {
+  if (kind === "rotunda") return raw;
+  if (kind === "finta") return fromFinta(raw, path);
+  // `servers` is VS Code's word, and notion-open-agent's.
+  return { mcpServers: raw.mcpServers ?? raw.servers ?? {} };
+}
+
+function fromFinta(raw: JsonObject, path: string): JsonObject {
+  const servers = asObject(raw.mcp).servers;
+  const mcpServers: JsonObject = {};
+  for (const entry of Array.isArray(servers) ? servers : []) {
+    const { name, ...server } = asObject(entry);
+    if (typeof name !== "string" || !/^[A-Za-z0-9_-]+$/.test(name)) {
+      throw new RotundaError("config_invalid", `${path}: an MCP server's name must match ^[A-Za-z0-9_-]+$`);
+    }
+    mcpServers[name] = server;
+  }
+  const { bash_confirm, tool_confirm } = asObject(raw.hooks);
+  const hooks: JsonObject = {};
+  if (bash_confirm !== undefined) hooks.bash_confirm = bash_confirm;
+  if (tool_confirm !== undefined) hooks.tool_confirm = tool_confirm;
+  return { mcpServers, hooks };
+}
+
+function asObject(value: Json | undefined): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
+}

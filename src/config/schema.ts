@@ -1,0 +1,129 @@
+/**
+ * The shape of `rotunda.yaml`. `schema/rotunda.schema.json` is made from this file.
+ *
+ * Invariant: what this accepts, `normalize.ts` understands; an unknown key is an error, so that a typing
+ * mistake never silently changes nothing.
+ */
+import { z } from "zod";
+
+const strings = z.array(z.string());
+const stringMap = z.record(z.string(), z.coerce.string());
+const mode = z.enum(["ask", "accept-edits", "plan", "auto"]);
+const positive = z.coerce.number().positive();
+
+const rules = {
+  allow: strings.optional().describe("Rules `tool` or `tool(pattern)` that need no question"),
+  ask: strings.optional().describe("Rules that always ask"),
+  deny: strings.optional().describe("Rules that never run; they beat every other"),
+};
+
+const model = z.strictObject({
+  id: z.string().min(1).describe("The name that you use"),
+  baseUrl: z.string().min(1).describe("Up to and including the version segment: https://api.example.com/v1"),
+  apiKey: z.string().optional().describe("Better as a variable: see docs/configuration.md"),
+  model: z.string().optional().describe("Name at the endpoint"),
+  modelName: z.string().optional().describe("The same as `model` (Polybrain's word)"),
+  headers: stringMap.optional(),
+  query: stringMap.optional().describe("Added to every URL, as Azure's api-version"),
+  reasoning: z.union([z.string(), z.record(z.string(), z.unknown())]).optional(),
+  provider: z.enum(["openai", "openrouter"]).optional().describe("Dialect notes"),
+  temperature: z.coerce.number().min(0).optional(),
+  maxOutputTokens: positive.optional(),
+  contextWindow: positive.optional(),
+  body: z.record(z.string(), z.unknown()).optional().describe("Further fields of the request body"),
+  timeouts: z
+    .strictObject({
+      connect: positive.optional(),
+      headers: positive.optional(),
+      idle: positive.optional(),
+      total: positive.optional(),
+    })
+    .optional()
+    .describe("Seconds"),
+  retries: z.coerce.number().int().min(0).optional(),
+  fallback: z.string().optional().describe("Model that answers when this one is out of reach"),
+});
+
+const serverTool = z.strictObject({
+  access: z.enum(["read", "write", "run"]).optional(),
+  idempotent: z.boolean().optional().describe("May run again when its outcome is not known"),
+});
+
+/** The shape that other programs use; keys of theirs that mean nothing here are let pass. */
+const server = z.object({
+  command: z.string().optional(),
+  args: z.array(z.coerce.string()).optional(),
+  env: stringMap.optional(),
+  cwd: z.string().optional(),
+  type: z.string().optional(),
+  transport: z.string().optional(),
+  url: z.string().optional(),
+  serverUrl: z.string().optional(),
+  headers: stringMap.optional(),
+  disabled: z.boolean().optional(),
+  enabled: z.boolean().optional(),
+  timeout: positive.optional().describe("Seconds for one call"),
+  startTimeout: positive.optional().describe("Seconds that the first model call waits for this server"),
+  retry: z.enum(["safe", "always"]).optional(),
+  tools: z.record(z.string(), serverTool).optional().describe("By glob over the server's own tool names"),
+});
+
+const limits = z.strictObject({
+  turns: positive.optional().describe("Model calls"),
+  seconds: positive.optional(),
+  tokens: positive.optional(),
+  callsPerAnswer: positive.optional(),
+});
+
+const profile = z.strictObject({
+  description: z.string().optional(),
+  instructions: z.string().optional().describe("Text, or ./file.md"),
+  extends: z.string().optional(),
+  model: z.string().optional(),
+  temperature: z.coerce.number().min(0).optional(),
+  maxOutputTokens: positive.optional(),
+  maxTurns: positive.optional(),
+  limits: limits.optional(),
+  tools: strings.optional().describe("Globs over tool names"),
+  servers: strings.optional().describe("Globs over MCP server names"),
+  readOnly: z.boolean().optional(),
+  mode: mode.optional(),
+  advice: z.boolean().optional(),
+  permissions: z.strictObject(rules).optional(),
+});
+
+const hook = z.union([
+  z.string(),
+  z.strictObject({ command: z.string(), tools: strings.optional(), timeout: positive.optional() }),
+]);
+
+const hooks = z.array(hook);
+
+export const configSchema = z.strictObject({
+  $schema: z.string().optional(),
+  models: z.array(model).optional().describe("The first one is the default"),
+  mcpServers: z.record(z.string(), server).optional(),
+  profiles: z.record(z.string().regex(/^[A-Za-z0-9_-]+$/), profile).optional(),
+  profile: z.string().optional().describe("The default profile"),
+  permissions: z.strictObject({ mode: mode.optional(), ...rules }).optional(),
+  hooks: z
+    .strictObject({
+      beforeToolCall: hooks.optional(),
+      afterToolCall: hooks.optional(),
+      onResponseStart: hooks.optional(),
+      onResponseEnd: hooks.optional(),
+      bash_confirm: z.boolean().optional(),
+      tool_confirm: strings.optional(),
+    })
+    .optional(),
+  sandbox: z
+    .strictObject({
+      level: z.enum(["auto", "required", "none"]).optional(),
+      network: z.enum(["auto", "on", "off"]).optional(),
+    })
+    .optional(),
+  toolOutputLimit: positive.optional().describe("Characters of a tool's result that a model is shown"),
+  advice: z.boolean().optional(),
+});
+
+export type RawConfig = z.infer<typeof configSchema>;

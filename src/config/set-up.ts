@@ -1,0 +1,24 @@
+/** What can be done with the configuration before there is an app. Invariant: nothing is started. */
+import type { SetUp } from "../types/app.ts";
+import { loadConfig } from "./load.ts";
+import { stateDirectory } from "./paths.ts";
+import { starter } from "./starter.ts";
+import { TrustStore } from "./trust.ts";
+
+export function createSetUp(options: { workspace: string; environment: NodeJS.ProcessEnv }): SetUp {
+  const state = stateDirectory(options.environment);
+  const store = new TrustStore(state);
+  return {
+    async configuration(explicit) {
+      const flags = explicit === undefined ? {} : { config: explicit };
+      const { origins, files, ...config } = await loadConfig({ ...options, flags });
+      return { config, origins, files };
+    },
+    untrusted: async () => (await loadConfig(options)).untrusted,
+    trusted: () => store.entries(),
+    trust: (items) => store.add(items),
+    revoke: (path) => store.revoke(path),
+    starter: () => starter,
+    stateDirectory: state,
+  };
+}

@@ -1,0 +1,60 @@
+/** Commands about approvals: approvals, approve, deny. */
+import type { Decision } from "../../types/approval.ts";
+import { shortId } from "../../util/ids.ts";
+import { ownerState } from "../../util/owner.ts";
+import { oneLine, visible } from "../../util/text.ts";
+import type { CommandContext } from "./context.ts";
+import { type ResumeFlags, resumeOne } from "./responses.ts";
+import { outermost } from "./turn.ts";
+
+export async function approvals(context: CommandContext, flags: { json?: boolean }): Promise<number> {
+  const app = await context.app();
+  const pending = await app.store.approvals({ status: "pending" });
+  if (flags.json) {
+    context.streams.out(`${JSON.stringify(pending)}\n`);
+    return 0;
+  }
+  if (pending.length === 0) context.streams.err("Nothing waits for an approval.\n");
+  for (const one of pending) {
+    const { out, outStyle } = context.streams;
+    out(`${outStyle.bold(shortId(one.id))}  ${one.tool}  (response ${shortId(one.responseId)}: ${visible(one.why)})\n`);
+    out(`    ${visible(one.arguments)}\n`);
+  }
+  return 0;
+}
+
+export interface DecideFlags extends ResumeFlags {
+  scope: "once" | "session" | "always";
+  reason?: string;
+  /** False: only answer, do not go on in this process. */
+  resume: boolean;
+}
+
+/** Answers, and goes on with the run here unless a living process already does. */
+export async function decide(
+  context: CommandContext,
+  id: string,
+  decision: Decision["decision"],
+  flags: DecideFlags,
+): Promise<number> {
+  const app = await context.app();
+  const full = await app.engine.resolveId(id, "approval");
+  const { reason, scope } = flags;
+  const settled = await app.engine.decide(full, {
+    decision,
+    scope,
+    by: "cli",
+    ...(reason !== undefined && { reason }),
+  });
+  context.streams.err(`${settled.status}: ${settled.tool} ${visible(oneLine(settled.arguments, 120))}\n`);
+  const top = await outermost(app, settled.responseId);
+  const others = (await app.store.approvals({ status: "pending", responseId: settled.responseId })).length;
+  if (others > 0) context.streams.err(`${others} more to answer: rotunda approvals\n`);
+  if (!flags.resume || others > 0) return 0;
+  const node = await app.store.node(top);
+  // Asked in another terminal that still lives: that one goes on.
+  const lease = await app.store.leaseOf(top);
+  const alive = lease !== undefined && ownerState(lease.owner) !== "dead";
+  if (alive || node?.endedAt !== null) return 0;
+  return resumeOne(context, app, top, flags);
+}

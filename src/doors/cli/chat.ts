@@ -1,0 +1,55 @@
+/** `rotunda chat`: a one-shot turn, or a line-by-line conversation at a terminal. */
+import { RotundaError } from "../../types/error.ts";
+import { type CommandContext, interruptible, readPipedInput } from "./context.ts";
+import { type ChatFlags, requestFor, turnOptions } from "./request.ts";
+import { followTurn } from "./turn.ts";
+
+/** Resolves with the exit code. */
+export async function chat(context: CommandContext, words: readonly string[], flags: ChatFlags): Promise<number> {
+  const piped = words.length > 0 || !process.stdin.isTTY ? await readPipedInput() : "";
+  const prompt = [words.join(" "), piped.trim()].filter((text) => text.trim() !== "").join("\n\n");
+  if (prompt === "") {
+    if (!context.interactive || flags.outputFormat !== "text") {
+      throw new RotundaError("usage", "there is no prompt", {
+        remedy: 'Give one: rotunda chat "…", or pipe it in: rotunda chat < question.txt',
+      });
+    }
+    const { converse } = await import("./converse.ts");
+    return converse(context, flags);
+  }
+  const app = await context.app(flags);
+  let terminated = false;
+  const interrupt = interruptible(() => {
+    terminated = true;
+    app.engine.stop().catch(() => undefined);
+  });
+  try {
+    const request = await requestFor(context, flags, prompt);
+    const started = await app.engine.start(request);
+    if (flags.verbose) await tellConfiguration(context, flags, started.model);
+    const { node, exitCode } = await followTurn(app, started, turnOptions(context, flags, interrupt.signal));
+    if (!terminated) return exitCode;
+    context.streams.err(`Stopped. Go on with: rotunda resume ${node.id.slice(-8)}\n`);
+    return 143;
+  } finally {
+    interrupt.dispose();
+  }
+}
+
+/** What Finta printed at its start (parity F3, F18), keys masked further. */
+async function tellConfiguration(context: CommandContext, flags: ChatFlags, model: string): Promise<void> {
+  const app = await context.app();
+  const { mask } = await import("../../util/secrets.ts");
+  const { err } = context.streams;
+  const profile = flags.agent ?? app.config.defaultProfile;
+  const tools = await app.engine.tools(profile);
+  err("🚀 Session Started\nConfiguration:\n");
+  err(`  Model: ${model}\n  Agent: ${profile}\n  Workspace: ${context.workspace}\n`);
+  const configured = app.config.models.find((one) => one.id === model);
+  if (configured) err(`  Base URL: ${configured.baseUrl}\n`);
+  if (configured?.apiKey !== undefined) err(`  API key: ${mask(configured.apiKey)}\n`);
+  err(`Registered ${tools.length} tools: ${tools.map((tool) => tool.name).join(", ")}\n`);
+  for (const server of (await app.hub())?.servers() ?? []) {
+    if (server.state === "failed") err(`MCP server ${server.name} failed: ${server.error ?? "no reason given"}\n`);
+  }
+}

@@ -1,0 +1,117 @@
+/**
+ * What every command has at hand: streams, styles, environment, the app when it is needed.
+ *
+ * Invariant: the app is built at most once, and closed before the command ends.
+ */
+import type { App, SetUp } from "../../types/app.ts";
+import type { Approver } from "../../types/engine.ts";
+import { RotundaError } from "../../types/error.ts";
+import type { Notice } from "../../types/event.ts";
+import { visible } from "../../util/text.ts";
+import type { AppFlags, Makers } from "./app-flags.ts";
+import type { Streams } from "./printer.ts";
+import { styleFor } from "./style.ts";
+
+export interface CommandContext {
+  environment: NodeJS.ProcessEnv;
+  workspace: string;
+  streams: Streams;
+  /** A person can be asked. */
+  interactive: boolean;
+  app(flags?: AppFlags): Promise<App>;
+  setUp(): Promise<SetUp>;
+  close(): Promise<void>;
+}
+
+export interface ContextOptions {
+  color: boolean;
+  verbose: boolean;
+  /** Topics of `--debug`; empty: none. */
+  debug: readonly string[];
+}
+
+export function createContext(makers: Makers, options: ContextOptions): CommandContext {
+  const { env: environment } = process;
+  const streams: Streams = {
+    out: (text) => void process.stdout.write(text),
+    err: (text) => void process.stderr.write(text),
+    outStyle: styleFor(process.stdout, environment, options.color),
+    errStyle: styleFor(process.stderr, environment, options.color),
+    terminal: process.stdout.isTTY === true,
+  };
+  let made: Promise<App> | undefined;
+  return {
+    environment,
+    workspace: process.cwd(),
+    streams,
+    interactive: process.stdin.isTTY === true && process.stderr.isTTY === true,
+    app(flags = {}) {
+      made ??= makers.app(flags, (notice) => tell(notice, streams, options));
+      return made;
+    },
+    setUp: () => makers.setUp(),
+    async close() {
+      await (await made)?.close();
+    },
+  };
+}
+
+function tell(notice: Notice, streams: Streams, { verbose, debug }: ContextOptions): void {
+  const wanted =
+    notice.level === "error" ||
+    notice.level === "warn" ||
+    (notice.level === "info" && (verbose || notice.itemId)) ||
+    topicWanted(notice, debug);
+  if (!wanted) return;
+  const time = new Date().toTimeString().slice(0, 8);
+  const prefix = verbose || debug.length > 0 ? `${time} [${notice.level.toUpperCase()}] ` : "";
+  streams.err(`${streams.errStyle.dim(prefix)}${visible(notice.text)}\n`);
+}
+
+function topicWanted(notice: Notice, debug: readonly string[]): boolean {
+  return debug.includes(notice.topic) || debug.includes("all");
+}
+
+/** The person at this terminal, if there is one. */
+export async function approverFor(context: CommandContext): Promise<Approver | undefined> {
+  if (!context.interactive) return undefined;
+  const { terminalApprover } = await import("./terminal.ts");
+  return terminalApprover({ input: process.stdin, output: process.stderr, style: context.streams.errStyle });
+}
+
+/** An AbortSignal for the first Ctrl-C; the second one leaves at once. */
+export function interruptible(onTerminate: () => void): { signal: AbortSignal; dispose(): void } {
+  const controller = new AbortController();
+  const onInterrupt = () => {
+    if (controller.signal.aborted) process.exit(130);
+    controller.abort("interrupt");
+  };
+  process.on("SIGINT", onInterrupt);
+  process.on("SIGTERM", onTerminate);
+  process.on("SIGHUP", onTerminate);
+  return {
+    signal: controller.signal,
+    dispose() {
+      process.off("SIGINT", onInterrupt);
+      process.off("SIGTERM", onTerminate);
+      process.off("SIGHUP", onTerminate);
+    },
+  };
+}
+
+/** All of piped stdin; empty where stdin is a terminal. Over 50 MB is an error. */
+export async function readPipedInput(): Promise<string> {
+  if (process.stdin.isTTY) return "";
+  const { fstatSync } = await import("node:fs");
+  const stat = fstatSync(0);
+  // Neither a pipe nor a file: /dev/null, a closed stdin, a socket that nobody will ever end.
+  if (!stat.isFIFO() && !stat.isFile()) return "";
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > 50_000_000) throw new RotundaError("usage", "stdin is longer than 50 MB");
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}

@@ -1,0 +1,256 @@
+/**
+ * Printers: a run's events as a person's text, one JSON object, or JSON lines.
+ *
+ * Invariant: stdout holds the result and nothing else; everything else goes to stderr. Text of models and
+ * tools passes `visible` before it reaches a terminal.
+ */
+import type { RunEvent } from "../../types/event.ts";
+import type { Item, McpCallItem } from "../../types/item.ts";
+import type { FullResponse } from "../../types/response.ts";
+import { shortId } from "../../util/ids.ts";
+import { oneLine, visible } from "../../util/text.ts";
+import { MarkdownStream } from "./markdown.ts";
+import type { Style } from "./style.ts";
+
+export interface Printer {
+  event(event: RunEvent): void;
+  /** The last word. `duration` in milliseconds. */
+  end(response: FullResponse, duration: number): void;
+}
+
+export interface Streams {
+  out: (text: string) => void;
+  err: (text: string) => void;
+  /** Style of stdout and stderr; plain where they are no terminals. */
+  outStyle: Style;
+  errStyle: Style;
+  /** stdout is a terminal: markdown is rendered. */
+  terminal: boolean;
+}
+
+export interface TextOptions {
+  stream: boolean;
+  verbose: boolean;
+}
+
+export class TextPrinter implements Printer {
+  readonly #streams: Streams;
+  readonly #options: TextOptions;
+  readonly #markdown: MarkdownStream;
+  readonly #names = new Map<string, { label: string; began: number }>();
+  #section: "none" | "text" | "reasoning" = "none";
+  #atLineStart = true;
+  #wrote = false;
+
+  constructor(streams: Streams, options: TextOptions) {
+    this.#streams = streams;
+    this.#options = options;
+    this.#markdown = new MarkdownStream(streams.outStyle, (text) => streams.out(text));
+  }
+
+  event(event: RunEvent): void {
+    switch (event.type) {
+      case "response.output_text.delta":
+      case "response.refusal.delta":
+        if (this.#options.stream) this.#text(event.delta);
+        break;
+      case "response.reasoning_text.delta":
+        this.#reasoning(event.delta);
+        break;
+      case "response.output_item.added":
+        if (event.item.type === "mcp_call") this.#remember(event.item);
+        break;
+      case "response.mcp_call_arguments.done":
+        this.#callBegins(event.item_id, event.arguments);
+        break;
+      case "response.output_item.done":
+        this.#itemDone(event.item);
+        break;
+      default:
+    }
+  }
+
+  #enter(section: "none" | "text" | "reasoning"): void {
+    if (this.#section === section) return;
+    if (this.#section === "text") this.#endText();
+    if (this.#section === "reasoning" && !this.#atLineStart) this.#streams.err("\n");
+    this.#section = section;
+    if (section === "text" && this.#wrote) this.#streams.out("\n");
+    const { errStyle } = this.#streams;
+    if (section === "reasoning")
+      this.#streams.err(errStyle.yellow(this.#options.verbose ? "💭 Agent Reasoning\n" : "thinking: "));
+    if (section === "text" && this.#options.verbose) this.#streams.err(errStyle.green("💬 Agent Response\n"));
+  }
+
+  #text(delta: string): void {
+    this.#enter("text");
+    this.#wrote = true;
+    if (this.#streams.terminal) this.#markdown.push(delta);
+    else this.#streams.out(delta);
+    this.#atLineStart = delta.endsWith("\n");
+  }
+
+  #endText(): void {
+    if (this.#streams.terminal) this.#markdown.end();
+    else if (!this.#atLineStart) this.#streams.out("\n");
+  }
+
+  #reasoning(delta: string): void {
+    this.#enter("reasoning");
+    this.#streams.err(this.#streams.errStyle.yellow(visible(delta)));
+    this.#atLineStart = delta.endsWith("\n");
+  }
+
+  #remember(item: McpCallItem): void {
+    const label = item.server_label === "rotunda" ? item.name : `${item.server_label}__${item.name}`;
+    this.#names.set(item.id, { label, began: performance.now() });
+  }
+
+  #callBegins(itemId: string, text: string): void {
+    this.#enter("none");
+    const label = this.#names.get(itemId)?.label ?? "tool";
+    const { errStyle, err } = this.#streams;
+    if (this.#options.verbose) err(`${errStyle.cyan(`🔧 Tool Call: ${label}`)}\n${visible(prettyArguments(text))}\n`);
+    else err(`${errStyle.cyan(`→ ${label}`)} ${errStyle.dim(visible(oneLine(text, 100)))}\n`);
+  }
+
+  #itemDone(item: Item): void {
+    if (item.type === "mcp_call") this.#callEnds(item);
+    else if (item.type === "message" && item.role === "assistant") {
+      if (this.#section === "text") this.#enter("none");
+    }
+  }
+
+  #callEnds(item: McpCallItem): void {
+    this.#enter("none");
+    const known = this.#names.get(item.id);
+    const label = known?.label ?? item.name;
+    const duration = known ? `${Math.round(performance.now() - known.began)} ms` : "";
+    const { errStyle, err } = this.#streams;
+    const succeeded = item.status === "completed";
+    const text = item.output ?? item.error ?? "";
+    if (this.#options.verbose) {
+      const mark = succeeded ? "✅ Success" : "❌ Failed";
+      err(`${errStyle.cyan(`📊 Tool Result: ${label} [${mark}] (${duration})`)}\n${visible(shortResult(text))}\n`);
+    } else if (succeeded) err(`${errStyle.green("✓")} ${label} ${errStyle.dim(duration)}\n`);
+    else err(`${errStyle.red("✗")} ${label} ${errStyle.dim(duration)} ${visible(oneLine(text, 160))}\n`);
+  }
+
+  end(response: FullResponse, duration: number): void {
+    this.#enter("none");
+    const { errStyle, err, out } = this.#streams;
+    if (!this.#options.stream) {
+      const text = finalText(response);
+      if (this.#streams.terminal) {
+        this.#markdown.push(text);
+        this.#markdown.end();
+      } else if (text !== "") out(text.endsWith("\n") ? text : `${text}\n`);
+    }
+    if (response.incompleteReason === "max_output_tokens") err("[Response truncated due to length limit]\n");
+    else if (response.incompleteReason === "max_turns") err("[Agent stopped — reached maximum iteration limit]\n");
+    else if (response.incompleteReason !== null) err(errStyle.yellow(`[incomplete: ${response.incompleteReason}]\n`));
+    if (response.degraded)
+      err(errStyle.yellow("[degraded: the model could not answer; this was made of the tool results]\n"));
+    if (response.error) err(`${errStyle.red("error:")} ${visible(response.error.message)} [${response.error.code}]\n`);
+    if (this.#options.verbose) this.#statistics(response, duration);
+    err(
+      errStyle.dim(
+        `Response ID: ${response.id} (${response.status}; go on with: rotunda chat --from ${shortId(response.id)} "…")\n`,
+      ),
+    );
+  }
+
+  #statistics(response: FullResponse, duration: number): void {
+    const calls = response.output.filter((item) => item.type === "mcp_call").length;
+    const { usage } = response;
+    const tokens = `${usage.input_tokens} in, ${usage.output_tokens} out`;
+    this.#streams.err(
+      `✨ Session Completed\nDuration: ${seconds(duration)} | Tool Calls: ${calls} | Tokens: ${tokens}\n`,
+    );
+  }
+}
+
+/** One object at the end, for scripts. */
+export class JsonPrinter implements Printer {
+  readonly #streams: Streams;
+
+  constructor(streams: Streams) {
+    this.#streams = streams;
+  }
+
+  event(): void {
+    // Only the end is told.
+  }
+
+  end(response: FullResponse, duration: number): void {
+    const result = {
+      response_id: response.id,
+      conversation_id: response.conversationId,
+      status: response.status,
+      ...(response.incompleteReason !== null && { incomplete_reason: response.incompleteReason }),
+      output_text: finalText(response),
+      model: response.model,
+      profile: response.profile,
+      usage: response.usage,
+      turns: response.turns,
+      tool_calls: response.output.filter((item) => item.type === "mcp_call").length,
+      duration_ms: Math.round(duration),
+      ...(response.degraded && { degraded: true }),
+      ...(response.error && { error: response.error }),
+    };
+    this.#streams.out(`${JSON.stringify(result)}\n`);
+  }
+}
+
+/** One event a line: what the log holds, as it is told. */
+export class StreamJsonPrinter implements Printer {
+  readonly #streams: Streams;
+  readonly #responseId: string;
+
+  constructor(streams: Streams, responseId: string) {
+    this.#streams = streams;
+    this.#responseId = responseId;
+  }
+
+  event({ sequence_number: seq, ...event }: RunEvent): void {
+    this.#streams.out(`${JSON.stringify({ response_id: this.#responseId, seq, ...event })}\n`);
+  }
+
+  end(): void {
+    // The terminal event has said it.
+  }
+}
+
+export function finalText(response: FullResponse): string {
+  const texts = response.output.flatMap((item) =>
+    item.type === "message" && item.role === "assistant"
+      ? [
+          item.content
+            .map((part) => (part.type === "refusal" ? part.refusal : "text" in part ? part.text : ""))
+            .join(""),
+        ]
+      : [],
+  );
+  return texts.filter((text) => text !== "").at(-1) ?? "";
+}
+
+/** Short arguments on one line, long ones indented (parity F18). */
+function prettyArguments(text: string): string {
+  if (text.length < 80) return text;
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+/** Two lines, 500 characters (parity F18). */
+function shortResult(text: string): string {
+  const lines = text.split("\n");
+  const short = lines.slice(0, 2).join("\n").slice(0, 500);
+  return short.length < text.length ? `${short} …` : short;
+}
+
+export function seconds(milliseconds: number): string {
+  return milliseconds < 1_000 ? `${Math.round(milliseconds)}ms` : `${(milliseconds / 1_000).toFixed(1)}s`;
+}

@@ -1,0 +1,317 @@
+/**
+ * The command line: names, flags and help. Each command's code is imported when it runs.
+ *
+ * Invariant: whatever happens ends as an exit code of design.md 7.4, with one line that names the cause.
+ */
+import { Command, InvalidArgumentError, Option } from "commander";
+import { errorTable, toRotundaError } from "../../types/error.ts";
+import { visible } from "../../util/text.ts";
+import type { Makers } from "./app-flags.ts";
+import { type CommandContext, createContext } from "./context.ts";
+import type { ChatFlags } from "./request.ts";
+
+declare const ROTUNDA_VERSION: string;
+
+interface Common {
+  color: boolean;
+  verbose?: boolean;
+  debug?: string;
+}
+
+type Run = (context: CommandContext) => Promise<number>;
+
+/** Runs one command line; resolves with the exit code. */
+export async function runCommandLine(argv: readonly string[], makers: Makers): Promise<number> {
+  let exitCode = 0;
+  const act = async (common: Common, run: Run) => {
+    exitCode = await withContext(common, makers, run);
+  };
+  const program = new Command("rotunda")
+    .description("One agent engine, many doors, every answer a checkpoint.")
+    .version(ROTUNDA_VERSION)
+    .showHelpAfterError("(rotunda --help shows what there is)")
+    .exitOverride()
+    .configureHelp({ sortSubcommands: false });
+  addChat(program, act);
+  addResponses(program, act);
+  addApprovals(program, act);
+  addTools(program, act);
+  addSetUp(program, act);
+  try {
+    await program.parseAsync(withOldFlags(argv), { from: "user" });
+  } catch (error) {
+    return usageError(error);
+  }
+  return exitCode;
+}
+
+type Act = (common: Common, run: Run) => Promise<void>;
+
+async function withContext(common: Common, makers: Makers, run: Run): Promise<number> {
+  const debug = (common.debug ?? "").split(",").filter((topic) => topic !== "");
+  const context = createContext(makers, { color: common.color, verbose: common.verbose === true, debug });
+  try {
+    return await run(context);
+  } catch (thrown) {
+    const error = toRotundaError(thrown);
+    const { err, errStyle } = context.streams;
+    err(`${errStyle.red("rotunda:")} ${visible(error.message)}\n`);
+    if (error.remedy !== undefined) err(`  ${visible(error.remedy)}\n`);
+    if (error.code === "internal" && debug.length > 0)
+      err(`${visible(error.cause instanceof Error ? (error.cause.stack ?? "") : "")}\n`);
+    return errorTable[error.code].exit;
+  } finally {
+    await context.close();
+  }
+}
+
+/** Commander's own errors: it has printed them; help and version are no errors. */
+function usageError(error: unknown): number {
+  const { code, exitCode } = error as { code?: string; exitCode?: number };
+  if (typeof code !== "string" || !code.startsWith("commander.")) throw error;
+  return exitCode === 0 ? 0 : 2;
+}
+
+/** Finta's `--parallel=false`, `--streaming`, `--streaming=false` (parity F2). */
+function withOldFlags(argv: readonly string[]): string[] {
+  const end = argv.indexOf("--");
+  return argv.flatMap((word, index) => {
+    if (end !== -1 && index > end) return [word];
+    // Only `--debug=topics` takes a value: a prompt that stands behind it is no topic.
+    if (word === "--debug") return ["--debug=all"];
+    if (word === "--parallel=false") return ["--no-parallel"];
+    if (word === "--streaming=false") return ["--no-stream"];
+    if (/^--(?:parallel|streaming)(?:=true)?$/.test(word)) return [];
+    return [word];
+  });
+}
+
+function number(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !Number.isFinite(value) || value < 0)
+    throw new InvalidArgumentError("It must be a number from 0 up.");
+  return value;
+}
+
+function count(text: string): number {
+  const value = number(text);
+  if (!Number.isInteger(value) || value < 1) throw new InvalidArgumentError("It must be a whole number from 1 up.");
+  return value;
+}
+
+const format = () =>
+  new Option("--output-format <format>", "text, json (one object at the end) or stream-json (one event a line)")
+    .choices(["text", "json", "stream-json"])
+    .default("text");
+
+function common(command: Command): Command {
+  return command
+    .option("--config <file>", "configuration file instead of those that are found")
+    .option("--verbose", "more about what happens, on stderr")
+    .option("--debug [topics]", "everything about these topics: llm, tools, mcp, engine (default: all)")
+    .option("--no-color", "no colours (also: NO_COLOR)");
+}
+
+function addChat(program: Command, act: Act): void {
+  common(program.command("chat", { isDefault: true }))
+    .description("Ask; without a prompt and at a terminal, talk line by line")
+    .argument("[prompt...]", "what to do; piped stdin is added to it")
+    .option("--model <id>", "model (rotunda models lists them)")
+    .addOption(new Option("--agent <profile>", "profile that answers: general, explore, plan, execute or one of yours"))
+    .addOption(new Option("--agent-type <profile>", "the same as --agent").hideHelp())
+    .option("--temperature <number>", "sampling temperature", number)
+    .option("--max-turns <count>", "model calls at most", count)
+    .option("--timeout <seconds>", "wall time at most; exit code 124", number)
+    .addOption(format())
+    .option("--from <id>", "go on from this response (a branch, if it has been continued already)")
+    .option("--continue", "go on with this directory's latest conversation")
+    .option("--conversation <name>", "go on with this conversation, or begin it")
+    .addOption(
+      new Option("--mode <mode>", "what no rule names: ask, accept-edits, plan or auto").choices([
+        "ask",
+        "accept-edits",
+        "plan",
+        "auto",
+      ]),
+    )
+    .option("--api-key <key>", "key for --api-base-url (better: OPENAI_API_KEY)")
+    .option("--api-base-url <url>", "OpenAI-compatible endpoint")
+    .option("--no-stream", "print the answer when it is whole")
+    .option("--no-parallel", "tool calls one after the other")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  rotunda chat "What does this project do?"
+  rotunda chat --agent explore "Where are errors handled?"
+  git diff | rotunda chat "Review this change" --output-format json
+  rotunda chat --from k3v9 "And what if we cached it?"`,
+    )
+    .action(async (words: string[], options: ChatFlags & Common & { agentType?: string }) => {
+      const agent = options.agent ?? options.agentType;
+      const flags: ChatFlags = { ...options, verbose: options.verbose === true, ...(agent !== undefined && { agent }) };
+      await act(options, async (context) => (await import("./chat.ts")).chat(context, words, flags));
+    });
+}
+
+function addResponses(program: Command, act: Act): void {
+  common(program.command("resume"))
+    .description("Go on with a response after a crash, or with all that were left behind")
+    .argument("[id]", "prefix or ending of its id, four characters or more")
+    .addOption(format())
+    .option("--no-stream", "print the answer when it is whole")
+    .action(async (id, options) =>
+      act(options, async (context) =>
+        (await import("./responses.ts")).resume(await configured(context, options), id, {
+          ...options,
+          verbose: options.verbose === true,
+        }),
+      ),
+    );
+  common(program.command("log"))
+    .description("The tree of what was said, as an outline")
+    .argument("[id]", "only the tree that holds this response")
+    .option("--limit <count>", "trees at most", count, 20)
+    .option("--json", "as JSON")
+    .action(async (id, options) =>
+      act(options, async (context) =>
+        (await import("./responses.ts")).log(await configured(context, options), id, options),
+      ),
+    );
+  common(program.command("show"))
+    .description("Every item of a response")
+    .argument("<id>", "prefix or ending of its id")
+    .option("--full", "outputs that were cut, whole")
+    .option("--json", "as JSON")
+    .action(async (id, options) =>
+      act(options, async (context) =>
+        (await import("./responses.ts")).show(await configured(context, options), id, options),
+      ),
+    );
+  common(program.command("cancel"))
+    .description("End a response that is running or waiting")
+    .argument("[id]", "prefix or ending of its id")
+    .option("--all", "every one")
+    .action(async (id, options) =>
+      act(options, async (context) =>
+        (await import("./responses.ts")).cancel(await configured(context, options), id, options),
+      ),
+    );
+}
+
+function addApprovals(program: Command, act: Act): void {
+  common(program.command("approvals"))
+    .description("What waits for a person")
+    .option("--json", "as JSON")
+    .action(async (options) =>
+      act(options, async (context) =>
+        (await import("./approvals.ts")).approvals(await configured(context, options), options),
+      ),
+    );
+  for (const [name, decision] of [
+    ["approve", "allow"],
+    ["deny", "deny"],
+  ] as const) {
+    common(program.command(name))
+      .description(decision === "allow" ? "Allow a call, and go on" : "Refuse a call, and go on")
+      .argument("<id>", "prefix or ending of the approval's id")
+      .addOption(
+        new Option("--scope <scope>", "how far it reaches").choices(["once", "session", "always"]).default("once"),
+      )
+      .option("--reason <text>", "for the model")
+      .option("--no-resume", "only answer; go on later with rotunda resume")
+      .addOption(format())
+      .option("--no-stream", "print the answer when it is whole")
+      .action(async (id, options) =>
+        act(options, async (context) =>
+          (await import("./approvals.ts")).decide(await configured(context, options), id, decision, {
+            ...options,
+            verbose: options.verbose === true,
+          }),
+        ),
+      );
+  }
+}
+
+function addTools(program: Command, act: Act): void {
+  common(program.command("tools"))
+    .description("What models can call")
+    .option("--agent <profile>", "only what this profile offers")
+    .option("--json", "as JSON")
+    .action(async (options) =>
+      act(options, async (context) => (await import("./tools.ts")).tools(await configured(context, options), options)),
+    );
+  common(program.command("call"))
+    .description("Call a tool without a model")
+    .argument("<tool>", "its name, as rotunda tools shows it")
+    .argument("[json]", "its arguments as one JSON object")
+    .option("--json", "the whole result as JSON")
+    .addHelpText("after", `\nExample:\n  rotunda call grep '{"pattern":"TODO","path":"src"}'`)
+    .action(async (tool, json, options) =>
+      act(options, async (context) =>
+        (await import("./tools.ts")).call(await configured(context, options), tool, json, options),
+      ),
+    );
+  common(program.command("models"))
+    .description("Who can answer: configured, found by key variables, found on this machine")
+    .option("--json", "as JSON")
+    .action(async (options) =>
+      act(options, async (context) => (await import("./tools.ts")).models(await configured(context, options), options)),
+    );
+  const hub = program.command("hub").description("MCP servers");
+  common(hub.command("list"))
+    .description("The configured servers and their state")
+    .option("--json", "as JSON")
+    .action(async (options) =>
+      act(options, async (context) =>
+        (await import("./tools.ts")).hubList(await configured(context, options), options),
+      ),
+    );
+  common(hub.command("test"))
+    .description("Start servers and see whether they answer")
+    .argument("[name]", "only this one")
+    .option("--json", "as JSON")
+    .action(async (name, options) =>
+      act(options, async (context) =>
+        (await import("./tools.ts")).hubTest(await configured(context, options), name, options),
+      ),
+    );
+}
+
+function addSetUp(program: Command, act: Act): void {
+  common(program.command("trust"))
+    .description("Let this directory's files start the processes that they name")
+    .argument("[path]", "a file, or a directory (default: this one)")
+    .option("--yes", "do not ask")
+    .option("--list", "what is trusted")
+    .option("--revoke", "trust it no longer")
+    .action(async (path, options) =>
+      act(options, async (context) => (await import("./set-up.ts")).trust(context, path, options)),
+    );
+  common(program.command("doctor"))
+    .description("What works here, what does not, and the line that mends it")
+    .option("--json", "as JSON")
+    .action(async (options) =>
+      act(options, async (context) =>
+        (await import("./set-up.ts")).doctor(await configured(context, options), options),
+      ),
+    );
+  common(program.command("init"))
+    .description("Write a commented rotunda.yaml")
+    .option("--force", "over one that is there")
+    .action(async (options) => act(options, async (context) => (await import("./set-up.ts")).init(context, options)));
+  const config = program.command("config").description("The configuration in force");
+  common(config.command("show"))
+    .description("The configuration in force, secrets masked")
+    .option("--origin", "where each value comes from")
+    .option("--json", "as JSON")
+    .action(async (options) =>
+      act(options, async (context) => (await import("./set-up.ts")).configShow(context, options)),
+    );
+}
+
+/** `--config` shapes the app, so it must be there before the command first asks for it. */
+async function configured(context: CommandContext, options: { config?: string }): Promise<CommandContext> {
+  await context.app(options.config === undefined ? {} : { config: options.config });
+  return context;
+}

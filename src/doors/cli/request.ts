@@ -1,0 +1,72 @@
+/** From the flags of `rotunda chat` to a request to the engine. */
+import type { RunRequest } from "../../types/engine.ts";
+import { RotundaError } from "../../types/error.ts";
+import type { PermissionMode, RunSettings } from "../../types/response.ts";
+import type { AppFlags } from "./app-flags.ts";
+import { approverFor, type CommandContext } from "./context.ts";
+import type { OutputFormat, TurnOptions } from "./turn.ts";
+
+export interface ChatFlags extends AppFlags {
+  agent?: string;
+  temperature?: number;
+  maxTurns?: number;
+  outputFormat: OutputFormat;
+  from?: string;
+  continue?: boolean;
+  conversation?: string;
+  mode?: PermissionMode;
+  stream: boolean;
+  parallel: boolean;
+  verbose: boolean;
+  timeout?: number;
+}
+
+export function turnOptions(context: CommandContext, flags: ChatFlags, interrupt: AbortSignal): TurnOptions {
+  const { outputFormat: format, stream, verbose } = flags;
+  return { format, stream, verbose, streams: context.streams, interrupt };
+}
+
+/** What the flags ask for. `--from` branches, `--continue` and `--conversation` go on. */
+export async function requestFor(context: CommandContext, flags: ChatFlags, prompt: string): Promise<RunRequest> {
+  const app = await context.app(flags);
+  const approver = await approverFor(context);
+  const request: RunRequest = {
+    input: prompt,
+    workspace: context.workspace,
+    door: "cli",
+    settings: settingsOf(flags),
+    ...(flags.agent !== undefined && { profile: flags.agent }),
+    ...(flags.model !== undefined && { model: flags.model }),
+    ...(approver && { approver }),
+  };
+  if (flags.from !== undefined) request.previousResponseId = await app.engine.resolveId(flags.from, "response");
+  else if (flags.conversation !== undefined) await goOnWith(context, flags.conversation, request);
+  else if (flags.continue) {
+    const [latest] = await app.store.conversations(1, context.workspace);
+    if (!latest) throw new RotundaError("not_found", "there is no conversation in this directory to continue");
+    request.conversation = latest.id;
+  }
+  return request;
+}
+
+/** A conversation by name or id; an unknown name makes one. */
+async function goOnWith(context: CommandContext, name: string, request: RunRequest): Promise<void> {
+  const app = await context.app();
+  const known = await app.store.conversation(name);
+  if (known) request.conversation = known.id;
+  else if (name.startsWith("conv_")) request.conversation = await app.engine.resolveId(name, "conversation");
+  else {
+    request.conversation = "new";
+    request.conversationName = name;
+  }
+}
+
+function settingsOf(flags: ChatFlags): RunSettings {
+  const settings: RunSettings = {};
+  if (flags.temperature !== undefined) settings.temperature = flags.temperature;
+  if (flags.mode !== undefined) settings.mode = flags.mode;
+  if (!flags.parallel) settings.parallel = false;
+  if (flags.maxTurns !== undefined) settings.limits = { ...settings.limits, turns: flags.maxTurns };
+  if (flags.timeout !== undefined) settings.limits = { ...settings.limits, seconds: flags.timeout };
+  return settings;
+}

@@ -1,0 +1,160 @@
+/** Commands about responses: resume, log, show, cancel. */
+import type { App } from "../../types/app.ts";
+import { RotundaError } from "../../types/error.ts";
+import type { Item } from "../../types/item.ts";
+import type { ResponseNode } from "../../types/response.ts";
+import { shortId } from "../../util/ids.ts";
+import { oneLine, visible } from "../../util/text.ts";
+import { approverFor, type CommandContext, interruptible } from "./context.ts";
+import { outline, rootOf, treeLines } from "./outline.ts";
+import { followTurn, type OutputFormat, outermost } from "./turn.ts";
+
+export interface ResumeFlags {
+  outputFormat: OutputFormat;
+  stream: boolean;
+  verbose: boolean;
+}
+
+/** Goes on with one response, or with every one that was left behind. */
+export async function resume(context: CommandContext, id: string | undefined, flags: ResumeFlags): Promise<number> {
+  const app = await context.app();
+  const ids = id === undefined ? await leftBehind(app) : [await app.engine.resolveId(id, "response")];
+  if (ids.length === 0) {
+    context.streams.err("Nothing to resume: every response has ended.\n");
+    return 0;
+  }
+  let worst = 0;
+  for (const one of ids) worst = Math.max(worst, await resumeOne(context, app, one, flags));
+  return worst;
+}
+
+/** Responses that have not ended and that no living process has; sub-agents go on with their callers. */
+async function leftBehind(app: App): Promise<string[]> {
+  const open = await app.store.list({ status: ["queued", "in_progress"], limit: 1_000 });
+  return open
+    .filter((node) => node.caller === null)
+    .map((node) => node.id)
+    .reverse();
+}
+
+export async function resumeOne(context: CommandContext, app: App, id: string, flags: ResumeFlags): Promise<number> {
+  const interrupt = interruptible(() => {
+    app.engine.stop().catch(() => undefined);
+  });
+  try {
+    const top = await outermost(app, id);
+    const node = await app.engine.resume(top, await approverFor(context));
+    context.streams.err(`Going on with ${shortId(node.id)}\n`);
+    const { outputFormat: format, stream, verbose } = flags;
+    const options = { format, stream, verbose, streams: context.streams, interrupt: interrupt.signal };
+    return (await followTurn(app, node, options)).exitCode;
+  } finally {
+    interrupt.dispose();
+  }
+}
+
+export async function log(context: CommandContext, id: string | undefined, flags: { json?: boolean; limit: number }) {
+  const app = await context.app();
+  const roots = await rootsFor(app, id, flags.limit);
+  if (flags.json) {
+    const trees = [];
+    for (const root of roots)
+      trees.push((await treeLines(app, root)).map(({ node, question }) => ({ ...node, question })));
+    context.streams.out(`${JSON.stringify(trees.flat())}\n`);
+    return 0;
+  }
+  if (roots.length === 0) context.streams.err("Nothing has been said yet.\n");
+  const here = id === undefined ? "" : await app.engine.resolveId(id, "response");
+  for (const root of roots) context.streams.out(await outline(app, here || root));
+  return 0;
+}
+
+async function rootsFor(app: App, id: string | undefined, limit: number): Promise<string[]> {
+  if (id !== undefined) return [await rootOf(app, await app.engine.resolveId(id, "response"))];
+  return (await app.store.list({ roots: true, limit })).map((node) => node.id).reverse();
+}
+
+export async function show(
+  context: CommandContext,
+  id: string,
+  flags: { json?: boolean; full?: boolean },
+): Promise<number> {
+  const app = await context.app();
+  const response = await app.engine.get(await app.engine.resolveId(id, "response"));
+  const { out, outStyle } = context.streams;
+  if (flags.json) {
+    out(`${JSON.stringify(response)}\n`);
+    return 0;
+  }
+  out(`${outStyle.bold(response.id)}\n${facts(response)}\n`);
+  for (const item of [...response.input, ...response.output]) {
+    const whole = flags.full && item.type === "mcp_call" ? await app.store.output(item.id) : undefined;
+    out(`\n${outStyle.cyan(heading(item))}\n${visible(whole ?? body(item))}\n`);
+  }
+  return 0;
+}
+
+function facts(node: ResponseNode): string {
+  const facts: [string, string | number | null][] = [
+    ["status", node.incompleteReason ? `${node.status} (${node.incompleteReason})` : node.status],
+    ["previous", node.previousResponseId],
+    ["caller", node.caller?.responseId ?? null],
+    ["conversation", node.conversationId],
+    ["profile", node.profile],
+    ["model", node.model],
+    ["workspace", node.workspace],
+    ["created", new Date(node.createdAt).toISOString()],
+    ["ended", node.endedAt === null ? null : new Date(node.endedAt).toISOString()],
+    ["tokens", node.usage.total_tokens],
+    ["hash", node.hash],
+    ["error", node.error ? `${node.error.code}: ${node.error.message}` : null],
+  ];
+  return facts.flatMap(([name, value]) => (value === null ? [] : [`  ${name}: ${visible(String(value))}`])).join("\n");
+}
+
+function heading(item: Item): string {
+  const status = "status" in item && item.status !== "completed" ? ` [${item.status}]` : "";
+  if (item.type === "message") return `${item.role}${status}`;
+  if (item.type === "mcp_call") return `call ${visible(item.name)} (${shortId(item.id)})${status}`;
+  return `${item.type}${status}`;
+}
+
+function body(item: Item): string {
+  switch (item.type) {
+    case "message":
+      return item.content
+        .map((part) => ("text" in part ? part.text : part.type === "refusal" ? part.refusal : "[image]"))
+        .join("");
+    case "reasoning":
+      return item.content.map((part) => part.text).join("");
+    case "mcp_call":
+      return `${oneLine(item.arguments, 2_000)}\n${item.output ?? item.error ?? "(no outcome yet)"}`;
+    case "mcp_approval_response":
+      return item.approve ? "allowed" : `denied: ${item.reason ?? ""}`;
+    case "function_call":
+    case "mcp_approval_request":
+      return `${item.name} ${item.arguments}`;
+    case "function_call_output":
+      return item.output;
+    default:
+      return item.summary;
+  }
+}
+
+export async function cancel(
+  context: CommandContext,
+  id: string | undefined,
+  flags: { all?: boolean },
+): Promise<number> {
+  const app = await context.app();
+  if (flags.all) {
+    const count = await app.engine.cancelAll("cancelled by the user");
+    context.streams.err(`Cancelled ${count}.\n`);
+    return 0;
+  }
+  if (id === undefined) throw new RotundaError("usage", "which response? Give its id, or --all");
+  const full = await app.engine.resolveId(id, "response");
+  await app.engine.cancel(full, "cancelled by the user");
+  context.streams.err(`Cancelled ${full}.\n`);
+  return 0;
+}

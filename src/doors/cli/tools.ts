@@ -1,0 +1,125 @@
+/** Commands about what can be called and who can answer: tools, call, models, hub. */
+import { RotundaError } from "../../types/error.ts";
+import type { JsonObject } from "../../types/json.ts";
+import { parseBounded } from "../../util/limits.ts";
+import { oneLine, visible } from "../../util/text.ts";
+import { type CommandContext, interruptible } from "./context.ts";
+
+export async function tools(context: CommandContext, flags: { json?: boolean; agent?: string }): Promise<number> {
+  const app = await context.app();
+  const list = await app.engine.tools(flags.agent);
+  if (flags.json) {
+    const shown = list.map(({ name, server, description, access, repeatable, input }) => {
+      return { name, server, description, access, repeatable, input };
+    });
+    context.streams.out(`${JSON.stringify(shown)}\n`);
+    return 0;
+  }
+  for (const tool of list) {
+    context.streams.out(`- ${tool.name} (${tool.server}) [${tool.access}] ${visible(oneLine(tool.description, 90))}\n`);
+  }
+  context.streams.out(`${list.length} tools available.\n`);
+  for (const server of (await app.hub())?.servers() ?? []) {
+    if (server.state === "failed")
+      context.streams.err(`MCP server ${server.name} failed: ${visible(server.error ?? "")}\n`);
+  }
+  return 0;
+}
+
+export async function call(
+  context: CommandContext,
+  name: string,
+  json: string | undefined,
+  flags: { json?: boolean },
+): Promise<number> {
+  const app = await context.app();
+  const input = parseInput(json ?? "{}");
+  const interrupt = interruptible(() => process.exit(143));
+  try {
+    const { workspace } = context;
+    const result = await app.engine.call(name, input, { workspace, signal: interrupt.signal, by: "cli" });
+    if (flags.json) context.streams.out(`${JSON.stringify(result)}\n`);
+    else context.streams.out(result.text.endsWith("\n") ? result.text : `${result.text}\n`);
+    return result.isError ? 1 : 0;
+  } finally {
+    interrupt.dispose();
+  }
+}
+
+function parseInput(text: string): JsonObject {
+  let value: unknown;
+  try {
+    value = parseBounded(text, 10_000_000);
+  } catch (error) {
+    throw new RotundaError(
+      "usage",
+      `the arguments are not JSON: ${error instanceof Error ? error.message : String(error)}`,
+      {
+        remedy: `Write them as one object: rotunda call read '{"files":[{"file_path":"README.md"}]}'`,
+      },
+    );
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new RotundaError("usage", "the arguments must be a JSON object");
+  }
+  return value as JsonObject;
+}
+
+export async function models(context: CommandContext, flags: { json?: boolean }): Promise<number> {
+  const app = await context.app();
+  const list = await app.models();
+  if (flags.json) {
+    context.streams.out(`${JSON.stringify(list)}\n`);
+    return 0;
+  }
+  for (const model of list) {
+    const where = model.baseUrl === null ? "built in" : model.baseUrl;
+    context.streams.out(
+      `${model.default ? "*" : " "} ${visible(model.id)}  ${visible(model.model)}  ${visible(where)}  (${model.origin})\n`,
+    );
+  }
+  return 0;
+}
+
+export async function hubList(context: CommandContext, flags: { json?: boolean }): Promise<number> {
+  const app = await context.app();
+  const servers = (await app.hub())?.servers() ?? [];
+  const disabled = app.config.servers.filter((server) => server.disabled);
+  const all = [
+    ...servers,
+    ...disabled.map((server) => ({ name: server.name, state: "disabled", transport: server.transport, toolCount: 0 })),
+  ];
+  if (flags.json) {
+    context.streams.out(`${JSON.stringify(all)}\n`);
+    return 0;
+  }
+  if (all.length === 0)
+    context.streams.err("No MCP server is configured. Add one under mcpServers: in rotunda.yaml.\n");
+  for (const server of all) {
+    const error = "error" in server && server.error ? `  ${visible(server.error)}` : "";
+    context.streams.out(`${server.name}  ${server.transport}  ${server.state}  ${server.toolCount} tools${error}\n`);
+  }
+  return 0;
+}
+
+/** Starts servers for real and says what came of it. Exit code 1 if any failed. */
+export async function hubTest(
+  context: CommandContext,
+  name: string | undefined,
+  flags: { json?: boolean },
+): Promise<number> {
+  const app = await context.app();
+  const hub = await app.hub();
+  const names = name === undefined ? (hub?.servers() ?? []).map((server) => server.name) : [name];
+  if (!hub || names.length === 0) throw new RotundaError("not_found", "no MCP server is configured");
+  const tested = await Promise.all(names.map((one) => hub.test(one)));
+  if (flags.json) context.streams.out(`${JSON.stringify(tested)}\n`);
+  else {
+    for (const { name: server, state, toolCount, error } of tested) {
+      context.streams.out(
+        `${state === "healthy" ? "✓" : "✗"} ${server}  ${state}  ${toolCount} tools  ${visible(error ?? "")}\n`,
+      );
+    }
+  }
+  return tested.every((server) => server.state === "healthy") ? 0 : 1;
+}

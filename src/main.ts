@@ -1,0 +1,33 @@
+/**
+ * The program: reads argv, hands the makers of the app to one door.
+ *
+ * Invariant: nothing is floating: whatever goes wrong becomes one line on stderr and an exit code.
+ */
+import type { Makers } from "./doors/cli/app-flags.ts";
+
+export async function main(argv: readonly string[]): Promise<void> {
+  process.on("unhandledRejection", (reason) => {
+    const text = reason instanceof Error ? (reason.stack ?? reason.message) : String(reason);
+    process.stderr.write(`rotunda: internal fault, please report it: ${text}\n`);
+    process.exitCode = 1;
+  });
+  // Whoever reads our output may go away (`| head`): that is no fault.
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 1));
+  const { runCommandLine } = await import("./doors/cli/program.ts");
+  const exitCode = await runCommandLine(argv.slice(2), makers);
+  process.exitCode ??= exitCode;
+}
+
+const makers: Makers = {
+  async app(flags, notify) {
+    const workspace = process.cwd();
+    const [{ loadConfig }, { createApp }] = await Promise.all([import("./config/load.ts"), import("./app.ts")]);
+    const config = await loadConfig({ workspace, environment: process.env, flags });
+    for (const text of config.warnings) notify({ responseId: null, level: "warn", topic: "config", text });
+    return createApp({ config, workspace, environment: config.environment, notify });
+  },
+  async setUp() {
+    const { createSetUp } = await import("./config/set-up.ts");
+    return createSetUp({ workspace: process.cwd(), environment: process.env });
+  },
+};

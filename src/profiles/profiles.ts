@@ -1,0 +1,93 @@
+/**
+ * Profiles: the built-in ones and those of the configuration.
+ *
+ * Invariant: a configured profile that extends a read-only one is read-only, whatever else it says.
+ */
+import { readFile } from "node:fs/promises";
+import type { ProfileConfig } from "../types/config.ts";
+import { RotundaError } from "../types/error.ts";
+import type { Profile } from "../types/profile.ts";
+import { builtinProfiles } from "./builtin.ts";
+
+export interface ProfilesOptions {
+  configured: Record<string, ProfileConfig>;
+  defaultProfile: string;
+  /** Replaces the general profile's instructions. */
+  systemPrompt?: string;
+  /** False: tools' advice stays out of every prompt. */
+  advice: boolean;
+}
+
+export interface Profiles {
+  /** Throws `profile_not_found`. Without a name: the default. */
+  get(name?: string): Promise<Profile>;
+  list(): { name: string; description: string }[];
+}
+
+export function createProfiles(options: ProfilesOptions): Profiles {
+  const known = new Map<string, Promise<Profile>>();
+  const names = () => [...new Set([...builtinProfiles.map(({ name }) => name), ...Object.keys(options.configured)])];
+
+  async function make(name: string, above: readonly string[]): Promise<Profile> {
+    const config = options.configured[name];
+    const builtin = builtinProfiles.find((profile) => profile.name === name);
+    if (!config && !builtin) {
+      throw new RotundaError("profile_not_found", `there is no profile ${name}; there are: ${names().join(", ")}`);
+    }
+    if (above.includes(name)) {
+      throw new RotundaError(
+        "config_invalid",
+        `profiles extend each other in a circle: ${[...above, name].join(" → ")}`,
+      );
+    }
+    const base = builtin ?? (await make(config?.extends ?? "general", [...above, name]));
+    const profile: Profile = config ? await merge(name, base, config) : { ...base };
+    if (name === "general" && options.systemPrompt !== undefined && config?.instructions === undefined) {
+      profile.instructions = options.systemPrompt;
+    }
+    if (!options.advice) profile.advice = false;
+    return profile;
+  }
+
+  return {
+    get(name = options.defaultProfile) {
+      const profile = known.get(name) ?? make(name, []);
+      known.set(name, profile);
+      return profile;
+    },
+    list: () =>
+      names().map((name) => ({
+        name,
+        description:
+          options.configured[name]?.description ??
+          builtinProfiles.find((profile) => profile.name === name)?.description ??
+          "",
+      })),
+  };
+}
+
+async function merge(name: string, base: Profile, config: ProfileConfig): Promise<Profile> {
+  const { maxTurns, limits, instructions, readOnly, permissions, extends: _extends, ...rest } = config;
+  const merged: Profile = {
+    ...base,
+    ...rest,
+    name,
+    limits: { ...base.limits, ...(maxTurns !== undefined && { turns: maxTurns }), ...limits },
+    readOnly: base.readOnly || readOnly === true,
+  };
+  if (instructions !== undefined) merged.instructions = await instructionsText(name, instructions);
+  if (permissions) merged.permissions = { allow: [], ask: [], deny: [], ...permissions };
+  return merged;
+}
+
+/** Text, or the path of a file (made absolute when the configuration was read). */
+async function instructionsText(profile: string, text: string): Promise<string> {
+  if (!/^\/[^\n]*\.(?:md|txt)$/.test(text)) return text;
+  try {
+    return (await readFile(text, "utf8")).trim();
+  } catch (error) {
+    throw new RotundaError("config_invalid", `the instructions of profile ${profile} cannot be read from ${text}`, {
+      cause: error,
+    });
+  }
+}

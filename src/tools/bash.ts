@@ -1,0 +1,136 @@
+/**
+ * bash: a shell command in the workspace.
+ *
+ * Invariant: when the call ends, for whatever reason, no process of it is left; it runs within the sandbox that
+ * its isolation asks for, with none of our secrets in its environment and nothing on its standard input.
+ */
+import { existsSync } from "node:fs";
+import type { Tool, ToolContext, ToolResult } from "../types/tool.ts";
+import { type RunOutcome, runProcess } from "../util/process-tree.ts";
+import { childEnvironment, type Sandbox } from "../util/sandbox.ts";
+import { simpleCommands } from "../util/shell.ts";
+import { answering, failure, filledText, InputError, optionalInteger } from "./input.ts";
+
+/** Milliseconds. */
+const DEFAULT_TIMEOUT = 120_000;
+const MAX_TIMEOUT = 600_000;
+/** The kernel takes no longer argument. */
+const MAX_COMMAND = 120 * 1024;
+/** Milliseconds between two reports to whoever watches. */
+const PROGRESS_INTERVAL = 200;
+
+export interface BashOptions {
+  sandbox: () => Promise<Sandbox>;
+  hidden?: readonly string[];
+}
+
+export function createBashTool(options: BashOptions): Tool {
+  return {
+    name: "bash",
+    server: "rotunda",
+    serverName: "bash",
+    description:
+      "Runs a command with bash in the workspace and answers its output (standard output and errors together). Nothing that it starts outlives the call, and nothing can be typed into it. As a rule it runs in a sandbox: only the workspace can be written, /tmp is empty and private to the call, there may be no network, and files that steer Rotunda, git or editors cannot be changed (where they do not exist, empty folders of their names hold their place).",
+    access: "run",
+    repeatable: false,
+    parallel: false,
+    advice:
+      "Use the tools for files (read, edit, write, glob, grep) where they fit, and bash for building, testing and running. Join steps that depend on each other with &&. Quote paths with spaces. Give commands that may take long a timeout, and start no program that waits for input. Look at the exit code and the output before you go on.",
+    input: {
+      type: "object",
+      properties: {
+        command: { type: "string", description: "The command line." },
+        timeout: {
+          type: "integer",
+          minimum: 1,
+          maximum: MAX_TIMEOUT,
+          description: `Milliseconds after which it is ended. Default ${DEFAULT_TIMEOUT}, at most ${MAX_TIMEOUT}.`,
+        },
+      },
+      required: ["command"],
+      additionalProperties: false,
+    },
+    subject: async (input) => {
+      return { commands: typeof input.command === "string" ? simpleCommands(input.command) : null };
+    },
+    run: answering(async (input, context) => {
+      const command = filledText(input, "command");
+      const timeout = optionalInteger(input, "timeout", 1) ?? DEFAULT_TIMEOUT;
+      if (timeout > MAX_TIMEOUT) throw new InputError(`timeout must be at most ${MAX_TIMEOUT} milliseconds`);
+      if (command.includes("\0")) throw new InputError("command contains a NUL character");
+      if (Buffer.byteLength(command) > MAX_COMMAND) {
+        throw new InputError(`command is longer than ${MAX_COMMAND} bytes; write it to a file and run that`);
+      }
+      return tell(await execute(command, timeout, context, options), timeout);
+    }),
+  };
+}
+
+async function execute(
+  command: string,
+  timeout: number,
+  context: ToolContext,
+  options: BashOptions,
+): Promise<RunOutcome> {
+  const sandbox = await options.sandbox();
+  const wrapped = sandbox.wrap({
+    command: existsSync("/bin/bash") ? "/bin/bash" : "bash",
+    args: ["--noprofile", "--norc", "-c", command],
+    workspace: context.workspace,
+    readOnly: context.isolation.readOnly,
+    network: context.isolation.network,
+    env: childEnvironment(sandbox.level === "none" ? quiet : { ...quiet, ...privateCaches }),
+    hidden: [...(options.hidden ?? [])],
+  });
+  try {
+    return await runProcess({ ...wrapped, timeout, signal: context.signal, onOutput: reporter(context) });
+  } finally {
+    wrapped.release();
+  }
+}
+
+/** Programs that would ask or page otherwise. */
+const quiet = {
+  TERM: "dumb",
+  PAGER: "cat",
+  GIT_PAGER: "cat",
+  GIT_TERMINAL_PROMPT: "0",
+  DEBIAN_FRONTEND: "noninteractive",
+};
+/** Tools that fail when they cannot write their cache. */
+const privateCaches = {
+  npm_config_cache: "/tmp/npm",
+  GOCACHE: "/tmp/go-build",
+  PIP_CACHE_DIR: "/tmp/pip",
+  UV_CACHE_DIR: "/tmp/uv",
+};
+
+/** Tells whoever watches the newest output, not more often than the interval. */
+function reporter(context: ToolContext): (piece: Buffer) => boolean {
+  let last = 0;
+  return (piece) => {
+    const now = Date.now();
+    if (now - last >= PROGRESS_INTERVAL) {
+      last = now;
+      context.progress(piece.subarray(-2000).toString("utf8"));
+    }
+    return true;
+  };
+}
+
+function tell(outcome: RunOutcome, timeout: number): ToolResult {
+  const { output, ended, exitCode, signalName, error } = outcome;
+  const withOutput = (ending: string) => {
+    return failure(output.trim() === "" ? ending : `${output}${output.endsWith("\n") ? "" : "\n"}${ending}`);
+  };
+  if (ended === "not_started") return failure(`the command could not be started: ${error?.message ?? "unknown"}`);
+  if (ended === "timeout")
+    return withOutput(`[timed out after ${timeout} ms; the command and all it started were ended]`);
+  if (ended === "aborted") return withOutput("[cancelled; the command and all it started were ended]");
+  if (ended === "output_limit") {
+    return withOutput(`[ended after ${outcome.produced} bytes of output; send long output to a file]`);
+  }
+  if (exitCode !== 0)
+    return withOutput(exitCode === null ? `ended by ${signalName ?? "a signal"}` : `exit code ${exitCode}`);
+  return { text: output.trim() === "" ? "(Command executed successfully with no output)" : output };
+}
