@@ -13,6 +13,7 @@ import { projectInstructions } from "./profiles/project.ts";
 import { openSqliteStore, type SqliteOptions } from "./store/sqlite.ts";
 import type { App } from "./types/app.ts";
 import type { Config, HookConfig } from "./types/config.ts";
+import { RotundaError } from "./types/error.ts";
 import type { Notice, Notify } from "./types/event.ts";
 import type { Model } from "./types/model.ts";
 import type { Tool, ToolSource } from "./types/tool.ts";
@@ -61,6 +62,17 @@ export async function createApp(options: AppOptions): Promise<App> {
     const launch = hubLauncher(sandbox, state);
     return createHub({ servers: config.servers, stateDir: state, workspace, launch, notify });
   });
+  const hubView = once(async () => {
+    const made = await hub();
+    if (!made) return undefined;
+    const test = async (name: string) => {
+      await made.test(name);
+      const found = made.servers().find((server) => server.name === name);
+      if (!found) throw new RotundaError("not_found", `there is no MCP server ${name}`);
+      return found;
+    };
+    return { servers: () => made.servers(), test, close: () => made.close() };
+  });
   const tools = createTools(options, { sandbox, profiles, hub });
   const engine = createEngine({
     store,
@@ -84,7 +96,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     config,
     redact,
     models: async () => (await registry()).list(),
-    hub,
+    hub: hubView,
     sandboxLevel: async () => (await sandbox()).level,
     onNotice(listener) {
       listeners.add(listener);

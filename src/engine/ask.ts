@@ -37,11 +37,12 @@ export interface AskSupport {
 /** Null: go on with the next step. A `Stop`: the response ends so. */
 export async function ask(parts: EngineParts, run: Run, step: AskStep, support: AskSupport): Promise<Stop | null> {
   const current = support.history.current(run);
-  const outcome = await askOnce(parts, run, step, support, current);
+  const hasResults = current.entries.some(isCall);
+  const outcome = await askOnce(parts, run, step, support, current, hasResults);
   if (outcome !== "rejected") return outcome;
   // An endpoint that cannot digest its own tool calls may still read them as plain text.
   notify(parts, run, "the endpoint rejected the tool results; asking once more with them as plain text");
-  const repaired = await askOnce(parts, run, step, support, flatten(current));
+  const repaired = await askOnce(parts, run, step, support, flatten(current), hasResults);
   if (repaired !== "rejected") return repaired;
   degrade(run, step.turn);
   return null;
@@ -53,6 +54,7 @@ async function askOnce(
   step: AskStep,
   support: AskSupport,
   current: HistoryNode,
+  hasResults: boolean,
 ): Promise<Stop | null | "rejected"> {
   const clientTools = new Set((run.node.settings.clientTools ?? []).map((tool) => tool.name));
   const { offered, model } = support;
@@ -80,7 +82,6 @@ async function askOnce(
     answer.cut();
     if (run.stopped) return run.stopped;
     const error = toRotundaError(thrown);
-    const hasResults = current.entries.some(isCall);
     if (error.code === "upstream_bad_request" && hasResults && !answer.begun) return "rejected";
     return failure(parts, error, answer.begun);
   }

@@ -24,7 +24,7 @@ import type { EngineParts } from "./parts.ts";
 import { Pulse } from "./pulse.ts";
 import { recover } from "./recover.ts";
 import { Run } from "./run.ts";
-import { inputEntries, textOf } from "./text.ts";
+import { inputEntries, outputText, textOf } from "./text.ts";
 
 export function createEngine(parts: EngineParts): Engine {
   return new LocalEngine(parts);
@@ -235,6 +235,10 @@ class LocalEngine implements Engine {
     const items = (side: Entry["side"]) =>
       stored.entries.filter((entry) => entry.side === side).map(({ item }) => item);
     return { ...stored.node, input: items("input"), output: items("output"), turns: finishedTurns(stored.entries) };
+  }
+
+  textOf(response: FullResponse): string {
+    return outputText(response);
   }
 
   // ---- approvals

@@ -34,3 +34,14 @@ export function outputText(response: FullResponse): string {
   const texts = messages.map((item) => textOf([item])).filter((text) => text !== "");
   return texts.at(-1) ?? "";
 }
+
+/** Messages of a plain history as input items. */
+export function inputMessages(messages: readonly { role: "user" | "assistant" | "system"; content: string }[]): Item[] {
+  return messages.map(({ role, content: text }) => ({
+    type: "message",
+    id: newId("msg"),
+    role,
+    status: "completed",
+    content: [role === "assistant" ? { type: "output_text", text, annotations: [] } : { type: "input_text", text }],
+  }));
+}

@@ -147,28 +147,26 @@ const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
  */
 function checkHeaders(schema: JsonObject): { declared: boolean; fault?: string } {
   const seen = new Set<string>();
-  const waiting: { value: unknown; reachable: boolean; property: boolean }[] = [
-    { value: schema, reachable: true, property: false },
+  const waiting: { value: unknown; chain: boolean; property: boolean }[] = [
+    { value: schema, chain: true, property: false },
   ];
   for (let next = waiting.pop(); next; next = waiting.pop()) {
-    const { value, reachable, property } = next;
-    if (Array.isArray(value))
-      for (const child of value) waiting.push({ value: child, reachable: false, property: false });
+    const { value, chain, property } = next;
+    if (Array.isArray(value)) for (const child of value) waiting.push({ value: child, chain: false, property: false });
     if (!isObject(value)) continue;
-    const header = property || value === schema ? value[HEADER_KEY] : undefined;
+    const header = value[HEADER_KEY];
     if (header !== undefined) {
-      const fault = headerFault(header, value, reachable && property, seen);
+      const fault = headerFault(header, value, chain && property, seen);
       if (fault) return { declared: true, fault };
     }
     for (const [key, child] of Object.entries(value)) {
-      // Below `properties` and its like the keys are names of properties, and each value is a schema.
-      const named = isObject(child) && (key === "properties" || key === "$defs" || key === "patternProperties");
-      if (named) {
-        const within = reachable && key === "properties";
-        for (const inner of Object.values(child)) waiting.push({ value: inner, reachable: within, property: true });
-      } else if (key !== "default" && key !== "const" && key !== "enum" && key !== "examples") {
-        if (isObject(child) || Array.isArray(child)) waiting.push({ value: child, reachable: false, property: true });
-      }
+      // Values, not schemas.
+      if (key === "default" || key === "const" || key === "enum" || key === "examples") continue;
+      // Below these the keys are names, and each value is a schema.
+      const named = key === "properties" || key === "$defs" || key === "patternProperties";
+      const schemas = named && isObject(child) ? Object.values(child) : [child];
+      const onChain = chain && key === "properties";
+      for (const each of schemas) waiting.push({ value: each, chain: onChain, property: onChain });
     }
   }
   return { declared: seen.size > 0 };

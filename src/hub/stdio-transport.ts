@@ -92,7 +92,6 @@ export class StdioTransport implements Transport {
       child.on("error", (error) => {
         if (child.pid !== undefined) return;
         this.#finished = true;
-        this.ending ??= error.message;
         const missing = "code" in error && error.code === "ENOENT";
         reject(missing ? new Error(`command not found: ${command} (in ${cwd})`) : error);
       });

@@ -152,7 +152,7 @@ export class ChatCompletionsExchange implements Receiver {
 
   onEnd(): void {
     if (this.#mode === "over") {
-      clearTimeout(this.#timer);
+      if (this.#exchange) lingering.delete(this.#exchange);
       return;
     }
     try {
@@ -161,7 +161,6 @@ export class ChatCompletionsExchange implements Receiver {
       if (this.#mode === "json") this.#readWhole();
       else this.#events?.end();
       this.#complete();
-      clearTimeout(this.#timer);
     } catch (thrown) {
       this.#fail(this.#asFailure(thrown));
     }
@@ -169,14 +168,10 @@ export class ChatCompletionsExchange implements Receiver {
   }
 
   onError(error: Error): void {
-    if (this.#mode === "over") {
-      clearTimeout(this.#timer);
-      return;
-    }
+    if (this.#mode === "over") return;
     // The answer itself was complete; only its ceremony is missing.
     if (this.#answer.finishReason !== undefined) {
       this.#complete();
-      clearTimeout(this.#timer);
       this.#sink.flush();
     } else if (this.#mode === "error") this.#fail(this.#statusError());
     else this.#fail(connectionError(error, this.#endpoint.asked, this.#mode !== "headers"));
@@ -204,7 +199,7 @@ export class ChatCompletionsExchange implements Receiver {
     this.#mode = "over";
     this.#body = [];
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#exchange?.abort(), END_GRACE);
+    if (this.#exchange) linger(this.#exchange);
     this.#sink.emit(event);
     this.#settled.resolve();
   }
@@ -238,6 +233,28 @@ export class ChatCompletionsExchange implements Receiver {
     if (thrown instanceof LineTooLong) return new UpstreamError("output_limit", `${host}: ${thrown.message}`);
     return new UpstreamError("internal", `reading the answer of ${host} failed: ${String(thrown)}`, { cause: thrown });
   }
+}
+
+const lingering = new Map<Exchange, number>();
+let sweeping = false;
+
+/** Ends an exchange whose answer is complete, if its body does not end by itself. One timer serves them all. */
+function linger(exchange: Exchange): void {
+  if (exchange.over) return;
+  lingering.set(exchange, Date.now());
+  if (!sweeping) setTimeout(sweep, END_GRACE).unref();
+  sweeping = true;
+}
+
+function sweep(): void {
+  const old = Date.now() - END_GRACE;
+  for (const [exchange, since] of lingering) {
+    if (!exchange.over && since > old) continue;
+    exchange.abort();
+    lingering.delete(exchange);
+  }
+  sweeping = lingering.size > 0;
+  if (sweeping) setTimeout(sweep, END_GRACE).unref();
 }
 
 const OPENING_BRACE = 123;

@@ -37,6 +37,8 @@ export class RequestRenderer {
   #reasoningBack: ReasoningBack = "own";
   #shortCallIds: boolean;
   #history: HistoryRenderer;
+  #lastSystem = "";
+  #lastSystemJson = "";
 
   /** `key` is the model's `Model.key`; `host` decides what is known of the endpoint before it is asked. */
   constructor(config: ModelConfig, key: string, host: string) {
@@ -57,12 +59,22 @@ export class RequestRenderer {
   /** The body as JSON text. */
   render(request: ModelRequest): string {
     const { system, messages } = this.#history.render(request.history);
-    const instructions = [request.instructions, system].filter((text) => text !== "").join("\n\n");
-    const head = instructions === "" ? "" : `{"role":"system","content":${JSON.stringify(instructions)}}`;
+    const head = this.#renderSystem(request.instructions, system);
     const both = head !== "" && messages !== "" ? "," : "";
     const tools = request.tools.length === 0 ? "" : `,"tools":${this.#renderTools(request.tools)}`;
     const fields = JSON.stringify(this.#fields(request)).slice(1, -1);
     return `{${fields},"messages":[${head}${both}${messages}]${tools}}`;
+  }
+
+  #renderSystem(instructions: string, system: string): string {
+    const both = instructions !== "" && system !== "" ? `${instructions}\n\n${system}` : instructions + system;
+    if (both === "") return "";
+    // The calls of a run, and of all runs of a profile, share their instructions.
+    if (both !== this.#lastSystem) {
+      this.#lastSystem = both;
+      this.#lastSystemJson = `{"role":"system","content":${JSON.stringify(both)}}`;
+    }
+    return this.#lastSystemJson;
   }
 
   #renderTools(tools: readonly ToolDefinition[]): string {

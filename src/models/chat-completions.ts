@@ -145,8 +145,7 @@ class AnswerStream implements AsyncIterableIterator<ModelEvent> {
     const { times, totalTimeout, asked } = this.#endpoint;
     const now = times.now();
     const deadline = Math.min(now + totalTimeout, this.#request.deadline ?? Number.POSITIVE_INFINITY);
-    // More than a timer can hold would fire at once.
-    const left = Math.min(Math.max(0, deadline - now), 2 ** 31 - 1);
+    const left = timerFor(deadline - now);
     this.#timer = setTimeout(() => {
       const message = `${asked.host} did not finish its answer within ${Math.round(left / 1000)} s`;
       this.#fail(new UpstreamError("upstream_timeout", message, { partial: this.#yielded }));
@@ -254,6 +253,15 @@ class AnswerStream implements AsyncIterableIterator<ModelEvent> {
       waiting.reject(this.#failure);
     }
   }
+}
+
+/**
+ * Timers of one length share a list in Node, so long ones are rounded down to a quarter of a second. More than
+ * a timer can hold would fire at once.
+ */
+function timerFor(left: number): number {
+  const bounded = Math.min(Math.max(0, left), 2 ** 31 - 1);
+  return bounded > 10_000 ? bounded - (bounded % 250) : bounded;
 }
 
 function sameCall(one: ModelEvent, other: ModelEvent): boolean {

@@ -43,7 +43,8 @@ const KEEP_ALIVE = 20_000;
 export class HttpClient {
   readonly #environment: NodeJS.ProcessEnv;
   readonly #connections: number;
-  readonly #pools = new Map<string, Promise<Dispatcher>>();
+  /** By connect timeout, then by origin. */
+  readonly #pools = new Map<number, Map<string, Promise<Dispatcher>>>();
 
   constructor(options: HttpOptions = {}) {
     this.#environment = options.environment ?? {};
@@ -52,11 +53,15 @@ export class HttpClient {
 
   /** The pool of an origin; `connectTimeout` in milliseconds. */
   pool(origin: string, connectTimeout: number): Promise<Dispatcher> {
-    const key = `${origin} ${connectTimeout}`;
-    let pool = this.#pools.get(key);
+    let pools = this.#pools.get(connectTimeout);
+    if (!pools) {
+      pools = new Map();
+      this.#pools.set(connectTimeout, pools);
+    }
+    let pool = pools.get(origin);
     if (!pool) {
       pool = this.#open(origin, connectTimeout);
-      this.#pools.set(key, pool);
+      pools.set(origin, pool);
     }
     return pool;
   }
@@ -83,7 +88,7 @@ export class HttpClient {
 
   /** Closes all sockets at once. The client can be used again. */
   async close(): Promise<void> {
-    const pools = [...this.#pools.values()];
+    const pools = [...this.#pools.values()].flatMap((byOrigin) => [...byOrigin.values()]);
     this.#pools.clear();
     await Promise.all(pools.map(async (pool) => (await pool).destroy()));
   }
@@ -124,6 +129,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
       },
       this,
     );
+  }
+
+  /** The answer has ended, or was given up. */
+  get over(): boolean {
+    return this.#over;
   }
 
   /** Closes the socket. The receiver hears nothing any more. */

@@ -280,7 +280,7 @@ function oddTools(): Json[] {
 
 function bombs(): Json[] {
   let deep: JsonObject = { type: "string" };
-  for (let i = 0; i < 500; i++) deep = { anyOf: [deep, { type: "number" }] };
+  for (let i = 0; i < 400; i++) deep = { anyOf: [deep, { type: "number" }] };
   const wide: JsonObject = {};
   for (let i = 0; i < 30_000; i++) wide[`p${i}`] = { type: "string" };
   return [

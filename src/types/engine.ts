@@ -50,6 +50,8 @@ export interface Engine {
     input: JsonObject,
     options: { workspace: string; signal?: AbortSignal; by: string },
   ): Promise<ToolResult>;
+  /** What a response says at last: the text of its last assistant message that has one. */
+  textOf(response: FullResponse): string;
   /** The tools that a profile offers. */
   tools(profile?: string): Promise<readonly Tool[]>;
   /** Full id for a prefix or an ending of four characters or more. Throws `not_found`, `ambiguous_id`, `invalid_id`. */

@@ -118,7 +118,8 @@ export function planMounts(request: SandboxRequest, allHomes = false): MountPlan
   for (const path of listeningSockets()) if (!isWithin(workspace, path)) add("hidden", path);
   for (const path of request.hidden ?? []) add("hidden", path);
   const { guards, release } = request.readOnly ? nothing : guard(workspace, request.guardAbsent ?? true);
-  for (const { path, kind } of guards) add(kind, path);
+  // What is hidden is guarded as well.
+  for (const { path, kind } of guards) if (plan.get(existing(path) ?? "")?.kind !== "hidden") add(kind, path);
   const mounts = [...plan.values()].sort((a, b) => depth(a.path) - depth(b.path));
   return { workspace, mounts: mounts.filter((mount) => isNeeded(mount, mounts)), release };
 }

@@ -71,8 +71,10 @@ describe("M14, N12: tool names", () => {
     const alphabet = ["a", "b", "_", "__", ".", "-", "é", " ", "x".repeat(30)];
     let seed = 7;
     const random = (limit: number) => {
-      seed = (seed * 1103515245 + 12345) % 2147483648;
-      return seed % limit;
+      seed = (seed + 0x6d2b79f5) | 0;
+      let mixed = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+      mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+      return ((mixed ^ (mixed >>> 14)) >>> 0) % limit;
     };
     const part = () => Array.from({ length: 1 + random(9) }, () => alphabet[random(alphabet.length)]).join("");
     while (pairs.size < 100_000) {

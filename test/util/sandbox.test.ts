@@ -1,0 +1,467 @@
+/** The sandbox, each step of its ladder by really running things in it (security model 6, fault table T2, T3, T7). */
+import { spawn, spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:net";
+import { homedir, tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { RotundaError } from "../../src/types/error.ts";
+import { runProcess, startProcess } from "../../src/util/process-tree.ts";
+import { childEnvironment, detectSandbox, type Sandbox, type SandboxRequest } from "../../src/util/sandbox.ts";
+import { isPlaceholder } from "../../src/util/sandbox-mounts.ts";
+import { carriers, eventually, uniqueSeconds } from "./processes.ts";
+
+const steps = await Promise.all(
+  (["bwrap", "unshare"] as const).map(async (level) => ({ level, sandbox: await detectSandbox("auto", [level]) })),
+);
+const root = process.getuid?.() === 0;
+
+let workspace: string;
+beforeEach(() => {
+  workspace = realpathSync(mkdtempSync(join(tmpdir(), "rotunda-sandbox-")));
+});
+afterEach(() => {
+  rmSync(workspace, { recursive: true, force: true });
+});
+
+async function inside(sandbox: Sandbox, command: string, more: Partial<SandboxRequest> = {}) {
+  // What is tried here must never be tried without walls.
+  expect(sandbox.level).not.toBe("none");
+  const request = {
+    command: "bash",
+    args: ["--norc", "-c", command],
+    workspace,
+    readOnly: false,
+    network: false,
+    env: childEnvironment(),
+  };
+  const wrapped = sandbox.wrap({ ...request, ...more });
+  try {
+    return await runProcess({ ...wrapped, timeout: 20_000 });
+  } finally {
+    wrapped.release();
+  }
+}
+
+describe.each(steps)("step $level", ({ level, sandbox }) => {
+  const it = test.skipIf(sandbox.level !== level);
+
+  it("writes the workspace and its own /tmp, and nothing else", async () => {
+    const outside = mkdtempSync(join(tmpdir(), "rotunda-outside-"));
+    const { output, exitCode } = await inside(
+      sandbox,
+      `echo x > made; pwd; echo y > /tmp/private; cat /tmp/private; for f in /etc/x /usr/x /x ~/x '${outside}/x' /var/tmp/x /run/x /sys/x; do [ -d "$(dirname "$f")" ] && : > "$f" && echo WROTE "$f"; done 2>/dev/null; echo $TMPDIR`,
+    );
+    expect(exitCode).toBe(0);
+    expect(output).toBe(`${workspace}\ny\n/tmp\n`);
+    expect(readFileSync(join(workspace, "made"), "utf8")).toBe("x\n");
+    expect(statSync(join(workspace, "made")).uid).toBe(process.getuid?.());
+    expect(readdirSync(outside)).toEqual([]);
+    expect(existsSync("/tmp/private")).toBe(false);
+    rmSync(outside, { recursive: true });
+  });
+
+  it("read-only means the workspace too", async () => {
+    const { output } = await inside(sandbox, "echo x > made || echo refused; echo y > /tmp/y && echo fine", {
+      readOnly: true,
+    });
+    expect(output).toMatch(/refused\n.*fine/s);
+    expect(readdirSync(workspace)).toEqual([]);
+  });
+
+  it("keeps the user's identity, drops every right, sees no other process and no switch of the system", async () => {
+    const controls =
+      "sys/kernel/core_pattern sys/kernel/modprobe sys/vm/drop_caches sysrq-trigger irq/default_smp_affinity";
+    const { output } = await inside(
+      sandbox,
+      `id -u; grep CapEff /proc/self/status; grep NoNewPrivs /proc/self/status; ls -d /proc/[0-9]* | wc -l; for f in ${controls}; do [ -w /proc/$f ] && echo WRITABLE $f; done; ls /dev | grep -E '^(vda|sda|mem|kmsg|nvme)' | while read d; do [ -r /dev/$d ] && echo READABLE $d; done; true`,
+    );
+    const lines = output
+      .trim()
+      .split("\n")
+      .map((line) => line.replace(/\s+/g, " "));
+    expect(lines.slice(0, 3)).toEqual([String(process.getuid?.()), "CapEff: 0000000000000000", "NoNewPrivs: 1"]);
+    expect(Number(lines[3])).toBeLessThan(10);
+    expect(lines.slice(4)).toEqual([]);
+  });
+
+  it("cannot be undone from within", async () => {
+    const { output } = await inside(
+      sandbox,
+      "mount -o remount,bind,rw / && echo UNDONE; umount /tmp && echo UNDONE; umount .env && echo UNDONE; unshare -Urm sh -c 'mount -o remount,bind,rw / && echo UNDONE; umount -l /run && echo UNDONE; umount .env && echo UNDONE'; echo x > /etc/x && echo UNDONE; true",
+    );
+    expect(output).not.toContain("UNDONE\n");
+  });
+
+  it("no network unless allowed, but a loopback of its own", async () => {
+    const server = createServer((socket) => socket.end("reached\n"));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const address = server.address();
+    const port = typeof address === "object" && address ? address.port : 0;
+    const connect = `exec 3<>/dev/tcp/127.0.0.1/${port} && cat <&3; exit 0`;
+    expect((await inside(sandbox, connect)).output).not.toContain("reached");
+    expect((await inside(sandbox, connect, { network: true })).output).toContain("reached");
+    await new Promise((resolve) => server.close(resolve));
+    const own = `node -e 'const s = require("net").createServer((c) => c.end("own")).listen(0, "127.0.0.1", () => require("net").connect(s.address().port, "127.0.0.1").on("data", (d) => { console.log(String(d)); process.exit() }).on("error", (e) => { console.log(e.code); process.exit() }))'`;
+    const up = level === "bwrap" || existsSync("/usr/sbin/ip") || existsSync("/usr/bin/ip") || existsSync("/sbin/ip");
+    if (up) expect((await inside(sandbox, own.replace("node", `'${process.execPath}'`))).output).toBe("own\n");
+  });
+
+  it("hides secrets, sockets and what the caller names", async () => {
+    const home = mkdtempSync(join(workspace, "home-"));
+    mkdirSync(join(home, ".ssh"));
+    writeFileSync(join(home, ".ssh", "id"), "PRIVATE");
+    writeFileSync(join(home, ".netrc"), "PRIVATE");
+    writeFileSync(join(home, ".npmrc"), "//host/:_authToken=PRIVATE");
+    mkdirSync(join(workspace, "state"));
+    writeFileSync(join(workspace, "state", "token"), "PRIVATE");
+    const before = process.env.HOME;
+    process.env.HOME = home;
+    try {
+      const { output } = await inside(
+        sandbox,
+        `cat ~/.ssh/id ~/.netrc ~/.npmrc state/token; ls -A ~/.ssh state; head -c1 /etc/shadow; ls -A /run`,
+        {
+          hidden: [join(workspace, "state")],
+          env: childEnvironment(),
+        },
+      );
+      expect(output).not.toContain("PRIVATE");
+      expect(output).not.toMatch(/^root/m);
+    } finally {
+      process.env.HOME = before;
+    }
+  });
+
+  it("a socket that somebody listens at cannot be reached", async () => {
+    // Outside /tmp, which is private anyway.
+    const folder = mkdtempSync("/var/tmp/rotunda-socket-");
+    chmodSync(folder, 0o755);
+    const path = join(folder, "docker.sock");
+    const server = createServer((socket) => socket.end("reached"));
+    await new Promise<void>((resolve) => server.listen(path, resolve));
+    const connect = `'${process.execPath}' -e 'require("net").connect(process.argv[1]).on("data", (d) => console.log(String(d))).on("error", (e) => console.log(e.code))' '${path}'`;
+    try {
+      expect((await inside(sandbox, connect)).output).not.toContain("reached");
+    } finally {
+      await new Promise((resolve) => server.close(resolve));
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it("nothing of our environment can be read, not even through /proc", async () => {
+    process.env.ROTUNDA_TEST_API_KEY = "PRIVATE-VALUE";
+    try {
+      const { output } = await inside(sandbox, "env; cat /proc/*/environ | tr '\\0' '\\n'; cat /proc/$PPID/environ");
+      expect(output).toContain("PATH=");
+      expect(output).not.toContain("PRIVATE-VALUE");
+    } finally {
+      delete process.env.ROTUNDA_TEST_API_KEY;
+    }
+  });
+
+  const steering = [
+    "rotunda.yaml",
+    "rotunda.json",
+    "rotunda.jsonc",
+    ".rotunda/x",
+    ".mcp.json",
+    "mcp-servers.json",
+    "finta.yaml",
+    ".env",
+    ".git/hooks/pre-commit",
+    ".git/config",
+  ];
+  const attack = steering
+    .map(
+      (path) =>
+        `{ mkdir -p "$(dirname ${path})"; rm -rf ${path}; echo evil > ${path}; mv ${path.split("/")[0]} moved; mkdir -p "$(dirname ${path})"; echo evil > ${path}; } 2>/dev/null`,
+    )
+    .join("\n");
+
+  it("files that steer us are not made where they do not exist, and no stand-in stays", async () => {
+    const { output } = await inside(
+      sandbox,
+      `${attack}\ngit init . && echo INIT; cat .env rotunda.yaml .git/config; echo done`,
+    );
+    expect(output).toContain("done");
+    expect(output).not.toContain("INIT");
+    expect(readdirSync(workspace)).toEqual([]);
+  });
+
+  it("files that steer us are not changed where they exist", async () => {
+    for (const path of steering) {
+      mkdirSync(join(workspace, path, ".."), { recursive: true });
+      writeFileSync(join(workspace, path), "good");
+    }
+    symlinkSync("/etc/hostname", join(workspace, "ordinary-link"));
+    await inside(sandbox, `${attack}; ln -s /tmp .git/commondir; cat .env > copy`);
+    for (const path of steering) expect(readFileSync(join(workspace, path), "utf8"), path).toBe("good");
+    expect(existsSync(join(workspace, ".git/commondir"))).toBe(false);
+    expect(readFileSync(join(workspace, "copy"), "utf8")).toBe("good");
+  });
+
+  it("git works in a repository, and adds no stand-in", async () => {
+    const git = (...args: string[]) => spawnSync("git", args, { cwd: workspace, encoding: "utf8" });
+    git("init", "-q");
+    git("config", "user.email", "a@b");
+    git("config", "user.name", "n");
+    const { output, exitCode } = await inside(
+      sandbox,
+      "echo x > file; git add -A && git commit -qm one && git status --porcelain && git show --stat --format=%s",
+    );
+    expect(exitCode, output).toBe(0);
+    expect(git("ls-files").stdout).toBe("file\n");
+    expect(readdirSync(workspace).sort()).toEqual([".git", "file"]);
+  });
+
+  it("commands at once share the stand-ins; the last one takes them away", async () => {
+    const commands = Array.from({ length: 6 }, (_, index) =>
+      inside(sandbox, `sleep 0.${index}; echo evil > .env; echo $?`),
+    );
+    for (const { output } of await Promise.all(commands)) expect(output.trim().endsWith("1")).toBe(true);
+    expect(readdirSync(workspace)).toEqual([]);
+  });
+
+  it("stand-ins that a crash left behind are known and removed by the next command", async () => {
+    const request = { command: "true", args: [], workspace, readOnly: false, network: false, env: {} };
+    sandbox.wrap(request);
+    const left = readdirSync(workspace);
+    expect(left).toContain(".env");
+    for (const name of left) expect(isPlaceholder(join(workspace, name))).toBe(true);
+    // Another process does not know our count.
+    const script = `const { detectSandbox } = await import(${JSON.stringify(source("sandbox.ts"))}); const s = await detectSandbox("auto", [${JSON.stringify(level)}]); s.wrap(${JSON.stringify(request)}).release();`;
+    const { stderr, status } = spawnSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
+    expect(status, stderr).toBe(0);
+    expect(readdirSync(workspace)).toEqual([]);
+  });
+
+  it("the workspace may be the home directory itself", async () => {
+    const before = process.env.HOME;
+    process.env.HOME = workspace;
+    writeFileSync(join(workspace, ".profile"), "good");
+    try {
+      const { output } = await inside(
+        sandbox,
+        "for f in .bashrc .profile .bash_profile .zshrc .ssh/authorized_keys .config/systemd/user/x .config/rotunda/rotunda.yaml .gitconfig; do mkdir -p \"$(dirname $f)\" && echo evil > $f && echo WROTE $f; done 2>/dev/null; echo fine > ordinary; bash -lc 'echo login'",
+        { env: childEnvironment() },
+      );
+      expect(output).toContain("login");
+      expect(output).not.toContain("WROTE");
+    } finally {
+      process.env.HOME = before;
+    }
+    expect(readdirSync(workspace).sort()).toEqual([".profile", "ordinary"]);
+    expect(homedir()).not.toBe(workspace);
+  });
+
+  it("readable and writable folders of the caller, standard streams untouched", async () => {
+    const shared = realpathSync(mkdtempSync(join(tmpdir(), "rotunda-shared-")));
+    const cache = realpathSync(mkdtempSync(join(tmpdir(), "rotunda-cache-")));
+    writeFileSync(join(shared, "file"), "seen");
+    const wrapped = sandbox.wrap({
+      command: "sh",
+      args: ["-c", `cat '${shared}/file' >&2; echo x > '${shared}/y' || echo kept; echo z > '${cache}/z'; cat`],
+      workspace,
+      readOnly: false,
+      network: true,
+      env: childEnvironment(),
+      readable: [shared],
+      writable: [cache, "/nonexistent/x"],
+      guardAbsent: false,
+    });
+    expect(readdirSync(workspace)).toEqual([]);
+    const running = startProcess({ ...wrapped, stdio: ["pipe", "pipe", "pipe"] });
+    const { stdin, stdout, stderr } = running.child;
+    const texts = ["", ""];
+    stdout?.on("data", (data) => (texts[0] += String(data)));
+    stderr?.on("data", (data) => (texts[1] += String(data)));
+    stdin?.end("line\n");
+    expect(await running.ended).toMatchObject({ exitCode: 0 });
+    expect(texts[0]).toBe("kept\nline\n");
+    expect(texts[1]).toContain("seen");
+    expect(readdirSync(cache)).toEqual(["z"]);
+    rmSync(shared, { recursive: true });
+    rmSync(cache, { recursive: true });
+  });
+
+  it("exit codes and signals of the command are told", async () => {
+    expect((await inside(sandbox, "exit 7")).exitCode).toBe(7);
+    expect((await inside(sandbox, "kill -9 $$")).exitCode).toBe(137);
+    expect((await inside(sandbox, "x", { command: "/nonexistent" })).exitCode).toBe(127);
+  });
+
+  it("0 survivors: at the end, at a timeout, at an abort, and when the outer end is shot", async () => {
+    const seconds = uniqueSeconds();
+    const command = `sleep ${seconds} & setsid sleep ${seconds} & (setsid sh -c 'env -i sleep ${seconds} & sleep ${seconds}' &); sleep 0.3`;
+    await inside(sandbox, command);
+    expect(carriers(seconds)).toEqual([]);
+    const request = {
+      command: "bash",
+      args: ["-c", `${command}; echo ready; sleep ${seconds}`],
+      workspace,
+      readOnly: false,
+      network: false,
+      env: childEnvironment(),
+    };
+    const timed = sandbox.wrap(request);
+    expect((await runProcess({ ...timed, timeout: 1500 })).ended).toBe("timeout");
+    expect(carriers(seconds)).toEqual([]);
+    timed.release();
+    const controller = new AbortController();
+    const aborted = sandbox.wrap(request);
+    const outcome = await runProcess({
+      ...aborted,
+      signal: controller.signal,
+      onOutput: () => {
+        controller.abort();
+        return true;
+      },
+    });
+    expect(outcome.ended).toBe("aborted");
+    expect(carriers(seconds)).toEqual([]);
+    aborted.release();
+    const shot = sandbox.wrap(request);
+    const running = startProcess(shot);
+    await new Promise((resolve) => running.child.stdout?.once("data", resolve));
+    running.child.kill("SIGKILL");
+    await running.ended;
+    expect(await eventually(() => carriers(seconds).length === 0, 2000)).toBe(true);
+    shot.release();
+  });
+
+  it("0 survivors when we are killed ourselves", async () => {
+    const seconds = uniqueSeconds();
+    const request = {
+      command: "bash",
+      args: [
+        "-c",
+        `sleep ${seconds} & setsid sleep ${seconds} & (setsid sh -c 'sleep ${seconds} & sleep ${seconds}' &); sleep ${seconds}`,
+      ],
+      workspace,
+      readOnly: false,
+      network: false,
+      env: childEnvironment(),
+    };
+    const script = `const { detectSandbox } = await import(${JSON.stringify(source("sandbox.ts"))}); const { runProcess } = await import(${JSON.stringify(source("process-tree.ts"))}); const s = await detectSandbox("auto", [${JSON.stringify(level)}]); await runProcess(s.wrap(${JSON.stringify(request)}));`;
+    const caller = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: "ignore" });
+    const gone = new Promise((resolve) => caller.once("exit", resolve));
+    expect(await eventually(() => carriers(`sleep\0${seconds}`).length === 5, 20_000)).toBe(true);
+    caller.kill("SIGKILL");
+    await gone;
+    expect(await eventually(() => carriers(seconds).length === 0, 5000)).toBe(true);
+  });
+
+  it.skipIf(!root)("the same walls for an ordinary user, and for root in another's workspace", async () => {
+    chownSync(workspace, 65534, 65534);
+    chmodSync(workspace, 0o755);
+    const request = {
+      command: "sh",
+      args: ["-c", "id -u; echo x > made; ( : > /etc/x ); ( : > .env ); grep CapEff /proc/self/status"],
+      workspace,
+      readOnly: false,
+      network: false,
+      env: { PATH: process.env.PATH ?? "" },
+    };
+    const script = `const { detectSandbox } = await import(${JSON.stringify(source("sandbox.ts"))}); const { runProcess } = await import(${JSON.stringify(source("process-tree.ts"))}); const s = await detectSandbox("auto", [${JSON.stringify(level)}]); const w = s.wrap(${JSON.stringify(request)}); process.stdout.write(s.level + "\\n" + (await runProcess(w)).output); w.release();`;
+    const args = [
+      "--reuid=65534",
+      "--regid=65534",
+      "--clear-groups",
+      process.execPath,
+      "--input-type=module",
+      "-e",
+      script,
+    ];
+    const { stdout, stderr } = spawnSync("setpriv", args, {
+      cwd: "/",
+      encoding: "utf8",
+      env: { PATH: process.env.PATH ?? "", HOME: "/nonexistent" },
+    });
+    // A checkout in a folder of root cannot be read by anybody else.
+    if (!/EACCES|MODULE_NOT_FOUND|Permission denied$/m.test(stderr)) {
+      expect(stdout, stderr).toContain(`${level}\n65534\n`);
+      expect(stdout).toContain("CapEff:\t0000000000000000");
+      expect(readdirSync(workspace)).toEqual(["made"]);
+      expect(statSync(join(workspace, "made")).uid).toBe(65534);
+    }
+    if (level === "bwrap") {
+      const { output } = await inside(sandbox, "echo y >> made2; ( : > /etc/x ); cat ~nobody/.ssh/id; echo end");
+      expect(output).toContain("end");
+      expect(readFileSync(join(workspace, "made2"), "utf8")).toBe("y\n");
+    }
+    expect(existsSync("/etc/x")).toBe(false);
+  });
+});
+
+function source(name: string): string {
+  return fileURLToPath(new URL(`../../src/util/${name}`, import.meta.url));
+}
+
+describe("without a wall", () => {
+  test("step none changes nothing about the command", async () => {
+    const sandbox = await detectSandbox("none");
+    const request = { command: "x", args: ["a"], workspace, readOnly: false, network: false, env: { A: "b" } };
+    expect(sandbox.level).toBe("none");
+    expect(sandbox.wrap(request)).toMatchObject({
+      command: "x",
+      args: ["a"],
+      env: { A: "b" },
+      cwd: workspace,
+      namespaced: false,
+    });
+  });
+
+  test("required refuses when no step works, auto falls to none", async () => {
+    expect((await detectSandbox("auto", [])).level).toBe("none");
+    await expect(detectSandbox("required", [])).rejects.toThrow(RotundaError);
+    await expect(detectSandbox("required", [])).rejects.toMatchObject({ code: "sandbox_missing" });
+  });
+
+  test("a sandbox is probed once", async () => {
+    expect(await detectSandbox("auto")).toBe(await detectSandbox("auto"));
+  });
+});
+
+describe("childEnvironment", () => {
+  test("passes what programs need, nothing that looks like a secret, and what the caller adds", () => {
+    const before = { ...process.env };
+    Object.assign(process.env, {
+      LC_TIME: "C",
+      OPENAI_API_KEY: "x",
+      NPM_TOKEN: "x",
+      LC_SECRET: "x",
+      HTTPS_PROXY: "http://user:pw@host",
+      HTTP_PROXY: "http://host",
+      UNKNOWN: "x",
+    });
+    try {
+      const environment = childEnvironment({ MY_TOKEN: "given" });
+      expect(environment).toMatchObject({
+        PATH: before.PATH,
+        LC_TIME: "C",
+        HTTP_PROXY: "http://host",
+        MY_TOKEN: "given",
+      });
+      for (const name of ["OPENAI_API_KEY", "NPM_TOKEN", "LC_SECRET", "HTTPS_PROXY", "UNKNOWN"])
+        expect(environment).not.toHaveProperty(name);
+    } finally {
+      for (const name of Object.keys(process.env)) if (!(name in before)) delete process.env[name];
+      Object.assign(process.env, before);
+    }
+  });
+});
