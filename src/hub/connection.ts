@@ -128,7 +128,7 @@ export class Connection {
     try {
       await this.#closing;
       const session = await openSession({
-        target: await this.#target(),
+        target: this.#target(),
         version: this.#environment.version,
         era: this.#rememberedEra(),
         timeout: Math.max(HANDSHAKE_TIMEOUT, (this.config.startTimeout ?? 0) * 1000),
@@ -157,21 +157,22 @@ export class Connection {
     }
   }
 
-  async #target(): Promise<Parameters<typeof openSession>[0]["target"]> {
+  #target(): Parameters<typeof openSession>[0]["target"] {
     const { config } = this;
     if (config.transport === "http") {
       if (!config.url) throw new Error("the server has no url");
       return { endpoint: { url: config.url, headers: config.headers ?? {} } };
     }
-    if (!config.command) throw new Error("the server has no command");
-    const process = await this.#environment.launch({
+    const { command } = config;
+    if (!command) throw new Error("the server has no command");
+    const request = () => ({
       server: config.name,
-      command: config.command,
-      args: config.args ?? [],
+      command,
+      args: [...(config.args ?? [])],
       env: serverEnvironment(config.env ?? {}),
       cwd: config.cwd ?? this.#environment.workspace,
     });
-    return { process };
+    return { process: () => this.#environment.launch(request()) };
   }
 
   #rememberedEra() {

@@ -39,7 +39,8 @@ export interface Session {
 }
 
 export interface SessionOptions {
-  target: { process: ProcessCommand } | { endpoint: HttpEndpoint };
+  /** `process` is asked anew for each process. */
+  target: { process: () => Promise<ProcessCommand> } | { endpoint: HttpEndpoint };
   version: string;
   /** The generation that worked before. */
   era: Era | undefined;
@@ -59,12 +60,12 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   return "process" in target ? openProcess(target.process, options) : openEndpoint(target.endpoint, options);
 }
 
-async function openProcess(command: ProcessCommand, options: SessionOptions): Promise<Session> {
+async function openProcess(command: () => Promise<ProcessCommand>, options: SessionOptions): Promise<Session> {
   const eras: Era[] = options.era === "modern" ? ["modern", "legacy"] : ["legacy", "modern"];
   for (const era of eras) {
     const last = era === eras.at(-1);
     const client = await createClient(options, era === "modern" ? { mode: { pin: MODERN } } : undefined);
-    const transport = new StdioTransport(command);
+    const transport = new StdioTransport(await command());
     options.onProcess(transport);
     try {
       await client.connect(transport, { timeout: options.timeout, signal: options.signal });

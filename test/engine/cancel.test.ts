@@ -46,10 +46,7 @@ test("a tool that ignores its signal does not hold up a cancel", async () => {
 
 test("another process cancels, watches and steers a run", async () => {
   const folder = temporaryFolder();
-  let release = () => undefined as undefined;
-  const gate = new Promise<void>((resolve) => {
-    release = resolve;
-  });
+  const { promise: gate, resolve: release } = Promise.withResolvers<void>();
   const slow = toolOf("slow", async () => {
     await gate;
     return { text: "ready" };

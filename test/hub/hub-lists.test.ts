@@ -3,9 +3,19 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Launch } from "../../src/hub/hub-types.ts";
 import type { ServerConfig } from "../../src/types/config.ts";
-import { call, context, count, fixtures, hostile, openHub, temporaryDirectory, tool, until } from "./support.ts";
+import {
+  call,
+  context,
+  count,
+  fixtures,
+  hostile,
+  openHub,
+  readLines,
+  temporaryDirectory,
+  tool,
+  until,
+} from "./support.ts";
 
 function host(directory: string, servers: ServerConfig[], variables: Record<string, string> = {}) {
   const hub = JSON.stringify({ servers, stateDir: directory, wrap: "none" });
@@ -227,22 +237,18 @@ describe("real servers over stdio", () => {
     const config: ServerConfig = {
       name: "modern",
       transport: "stdio",
-      command: process.execPath,
-      args: [join(fixtures, "modern-stdio.ts")],
+      command: "sh",
+      args: ["-c", `echo started >> starts; exec "$0" "$1"`, process.execPath, join(fixtures, "modern-stdio.ts")],
       disabled: false,
       origin: "test",
     };
-    let starts = 0;
-    const launch: Launch = async ({ command, args, env, cwd }) => {
-      starts++;
-      return { command, args, env, cwd };
-    };
-    const hub = openHub(directory, [config], { launch });
+    const hub = openHub(directory, [config]);
     expect((await call(hub, "modern__echo", { text: "hello" })).text).toBe("hello");
+    expect(readLines(join(directory, "starts"))).toHaveLength(2);
     await hub.close();
-    const again = openHub(directory, [config], { launch });
+    const again = openHub(directory, [config]);
     expect((await call(again, "modern__echo", { text: "again" })).text).toBe("again");
-    expect(starts).toBe(2);
+    expect(readLines(join(directory, "starts"))).toHaveLength(3);
   });
 
   it("fails clearly when a server speaks neither", async () => {

@@ -1,0 +1,121 @@
+/** M18: no process of a server outlives the hub, however the hub ends and whatever stands between them. */
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { HostileMode } from "../../src/testing/hostile-mcp-server.ts";
+import type { ServerConfig } from "../../src/types/config.ts";
+import { launchers } from "../fixtures/mcp/launchers.ts";
+import { call, count, fixtures, hostile, openHub, processesWith, temporaryDirectory, until } from "./support.ts";
+
+/** The server behind a shell that stays between us and it and ignores what it is told. */
+function behindShell(server: ServerConfig): ServerConfig {
+  const script = `trap "" TERM INT HUP; "$@" & wait; wait; true`;
+  return { ...server, command: "sh", args: ["-c", script, "sh", server.command ?? "", ...(server.args ?? [])] };
+}
+
+/** A server that leaves its process group at once. */
+function escaping(server: ServerConfig): ServerConfig {
+  const script = `setsid "$@" <&0 >&1 & sleep 1000`;
+  return { ...server, command: "sh", args: ["-c", script, "sh", server.command ?? "", ...(server.args ?? [])] };
+}
+
+/** Starts a process with a hub and waits until it has listed its tools. */
+async function startHost(directory: string, servers: ServerConfig[], wrap: string, end = ""): Promise<ChildProcess> {
+  const hub = JSON.stringify({ servers, stateDir: directory, wrap });
+  // The marker of the processes is the directory: the host itself must not show it.
+  const child = spawn(process.execPath, [join(fixtures, "host.ts")], {
+    cwd: directory,
+    env: { ...process.env, HUB: hub, HUB_END: end },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  let printed = "";
+  child.stdout?.on("data", (chunk: Buffer) => {
+    printed += chunk.toString();
+  });
+  await until(() => printed.includes("\n"), 25);
+  expect(JSON.parse(printed)).toMatchObject({ tools: expect.arrayContaining([expect.stringMatching(/__echo$/)]) });
+  return child;
+}
+
+const works = {
+  bubblewrap: spawnSync("bwrap", ["--unshare-pid", "--dev-bind", "/", "/", "--proc", "/proc", "true"]).status === 0,
+  unshare: spawnSync("setpriv", ["--pdeathsig", "KILL", "unshare", "--user", "--pid", "--fork", "true"]).status === 0,
+};
+
+describe("without a wrapper", () => {
+  it.each(["none", "stubborn"] as const)(
+    "close leaves nothing of a server (%s), behind a shell or not",
+    async (mode) => {
+      const directory = temporaryDirectory();
+      const servers = [
+        hostile(directory, { mode }, { name: "direct" }),
+        behindShell(hostile(directory, { mode }, { name: "behind" })),
+      ];
+      const hub = openHub(directory, servers);
+      expect(await hub.list()).toHaveLength(8);
+      expect(processesWith(directory).length).toBe(3);
+      const began = Date.now();
+      await hub.close();
+      await until(() => processesWith(directory).length === 0, 2);
+      expect(Date.now() - began).toBeLessThan(10_000);
+    },
+  );
+
+  it("close during a start, and a server that dies, leave nothing", async () => {
+    const directory = temporaryDirectory();
+    const never = behindShell(hostile(directory, { mode: "never-starts" }, { name: "never", startTimeout: 0.1 }));
+    const dies = behindShell(hostile(directory, { mode: "die-on-call" }, { name: "dies" }));
+    const hub = openHub(directory, [never, dies]);
+    await hub.list();
+    expect((await call(hub, "dies__echo")).isError).toBe(true);
+    await hub.close();
+    await until(() => processesWith(directory).length === 0, 2);
+  });
+
+  it("process.exit leaves nothing of the group", async () => {
+    const directory = temporaryDirectory();
+    const child = await startHost(directory, [behindShell(hostile(directory, { mode: "stubborn" }))], "none", "exit");
+    await until(() => child.exitCode !== null);
+    await until(() => processesWith(directory).length === 0, 5);
+  });
+
+  it("20 starts and kills leave no process, and the hub comes back after each", async () => {
+    const directory = temporaryDirectory();
+    const server = hostile(directory, { mode: "none" });
+    const hub = openHub(directory, [behindShell(server)]);
+    for (let i = 0; i < 20; i++) {
+      expect(await call(hub, "hostile__echo", { text: String(i) })).toEqual({ text: String(i) });
+      const pid = hub.servers()[0]?.pid ?? 0;
+      process.kill(pid, "SIGKILL");
+      await until(() => hub.servers()[0]?.state === "failed");
+      expect(hub.servers()[0]?.error).toMatch(/SIGKILL/);
+      await until(() => processesWith(directory).length === 0, 5);
+    }
+    expect(count(server.journal(), "start")).toBe(20);
+  });
+});
+
+describe.each(["bubblewrap", "unshare"] as const)("inside %s", (wrap) => {
+  const modes: [string, HostileMode, (server: ServerConfig) => ServerConfig][] = [
+    ["a plain server", "none", (server) => server],
+    ["a stubborn server", "stubborn", (server) => server],
+    ["a stubborn server behind a shell", "stubborn", behindShell],
+    ["a server that leaves its process group", "stubborn", escaping],
+  ];
+
+  it.skipIf(!works[wrap]).each(modes)("kill -9 of ours leaves nothing of %s", async (_what, mode, shape) => {
+    const directory = temporaryDirectory();
+    const child = await startHost(directory, [shape(hostile(directory, { mode }))], wrap);
+    expect(processesWith(directory).length).toBeGreaterThan(1);
+    child.kill("SIGKILL");
+    await until(() => processesWith(directory).length === 0, 5);
+  });
+
+  it.skipIf(!works[wrap]).each(modes)("close leaves nothing of %s", async (_what, mode, shape) => {
+    const directory = temporaryDirectory();
+    const hub = openHub(directory, [shape(hostile(directory, { mode }))], { launch: launchers[wrap] });
+    expect(await call(hub, "hostile__echo", { text: "in there" })).toEqual({ text: "in there" });
+    await hub.close();
+    await until(() => processesWith(directory).length === 0, 5);
+  });
+});
