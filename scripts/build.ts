@@ -29,7 +29,7 @@ await build({
   logLevel: "warning",
 });
 
-const types = spawnSync(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"], {
+const types = spawnSync(process.execPath, ["node_modules/typescript/lib/tsc.js", "-p", "tsconfig.build.json"], {
   stdio: "inherit",
 });
 process.exitCode = types.status ?? 1;

@@ -1,22 +1,62 @@
 /**
  * Checks a configuration file against the schema.
  *
- * Invariant: an error names the file and the key.
+ * Invariant: the schema library is loaded only for a file that this version has not yet found valid. Of a
+ * valid file only the fingerprint is kept, nothing of its content.
  */
+import { hash } from "node:crypto";
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { RotundaError } from "../types/error.ts";
-import type { JsonObject } from "../types/json.ts";
+import type { Json, JsonObject } from "../types/json.ts";
+import { canonicalJson } from "../util/canonical.ts";
 import type { ConfigFile } from "./files.ts";
 import type { RawConfig } from "./schema.ts";
 
-export async function checked(file: ConfigFile, raw: JsonObject): Promise<RawConfig> {
+declare const ROTUNDA_VERSION: string;
+
+const KEPT = 64;
+
+/** The content in the schema's types. Throws `config_invalid` with the file, the key and what is wrong. */
+export async function checked(file: ConfigFile, raw: JsonObject, stateDirectory: string): Promise<RawConfig> {
+  const text = canonicalJson(raw);
+  const fingerprint = hash("sha256", `${ROTUNDA_VERSION}\n${text}`);
+  const path = join(stateDirectory, "valid-config.json");
+  const known = readFingerprints(path);
+  if (known.includes(fingerprint)) return raw as unknown as RawConfig;
   const { configSchema } = await import("./schema.ts");
   const result = configSchema.safeParse(raw);
-  if (result.success) return result.data;
-  const problems = result.error.issues.map((issue) => {
-    const at = issue.path.join(".");
-    return `${at === "" ? "" : `${at}: `}${issue.message}`;
-  });
-  throw new RotundaError("config_invalid", `${file.path}: ${problems.join("; ")}`, {
-    remedy: "docs/configuration.md names every key.",
-  });
+  if (!result.success) {
+    const problems = result.error.issues.map((issue) => {
+      const at = issue.path.join(".");
+      return `${at === "" ? "" : `${at}: `}${issue.message}`;
+    });
+    throw new RotundaError("config_invalid", `${file.path}: ${problems.join("; ")}`, {
+      remedy: "docs/configuration.md names every key.",
+    });
+  }
+  // A file whose values the schema had to convert is read through it every time.
+  if (canonicalJson(result.data as unknown as Json) === text) remember(path, [fingerprint, ...known].slice(0, KEPT));
+  return result.data;
+}
+
+function readFingerprints(path: string): string[] {
+  try {
+    const known: unknown = JSON.parse(readFileSync(path, "utf8"));
+    return Array.isArray(known) ? known.filter((entry) => typeof entry === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+/** A help for the next start, and no more: where it cannot be written, nothing is lost. */
+function remember(path: string, fingerprints: readonly string[]): void {
+  try {
+    mkdirSync(join(path, ".."), { recursive: true, mode: 0o700 });
+    const temporary = `${path}.${process.pid}`;
+    writeFileSync(temporary, JSON.stringify(fingerprints), { mode: 0o600 });
+    renameSync(temporary, path);
+  } catch {
+    // Checked again next time.
+  }
 }

@@ -92,7 +92,9 @@ async function parseText(text: string, path: string): Promise<JsonObject> {
     if (/\.json$/.test(path) && !/\/\/|\/\*|,\s*[}\]]/.test(text)) value = JSON.parse(text === "" ? "{}" : text);
     // YAML reads JSON as well, and with comments stripped JSONC too.
     else
-      value = (await import("yaml")).parse(/\.jsonc?$/.test(path) ? stripComments(text) : text, { maxAliasCount: 100 });
+      value = (await import("./yaml.ts")).parse(/\.jsonc?$/.test(path) ? stripComments(text) : text, {
+        maxAliasCount: 100,
+      });
   } catch (error) {
     throw new RotundaError("config_invalid", `${path} cannot be parsed: ${(error as Error).message}`, { cause: error });
   }

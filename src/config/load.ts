@@ -37,7 +37,8 @@ const SECRET_NAME = /KEY|TOKEN|SECRET|PASSWORD|AUTH/i;
 
 export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   const { workspace, flags = {} } = options;
-  const trust = new TrustStore(stateDirectory(options.environment));
+  const state = stateDirectory(options.environment);
+  const trust = new TrustStore(state);
   const untrusted: TrustItem[] = [];
   const environment = withEnvFile(workspace, options.environment, trust, untrusted);
   const used = new Map<string, string>();
@@ -45,7 +46,7 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   for (const place of findPlaces(workspace, environment, flags.config)) {
     const file: ConfigFile = await readConfigFile(place);
     const lenient = file.kind === "finta";
-    files.push(normalize(file, await checked(file, inOwnShape(file)), { environment, used, lenient }));
+    files.push(normalize(file, await checked(file, inOwnShape(file), state), { environment, used, lenient }));
   }
   const config = emptyConfig(environment);
   const accept = <T>(part: Part<T>): T | undefined => {

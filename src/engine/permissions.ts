@@ -95,8 +95,8 @@ function pathGlob(pattern: string): RegExp {
   const source = pattern
     .split(/(\*\*\/|\*\*|\*|\?)/)
     .map((part) => {
-      if (part === "**/") return "(?:[sS]*/)?";
-      if (part === "**") return "[sS]*";
+      if (part === "**/") return "(?:[\\s\\S]*/)?";
+      if (part === "**") return "[\\s\\S]*";
       if (part === "*") return "[^/]*";
       if (part === "?") return "[^/]";
       return part.replace(/[.+^${}()|[\]\\]/g, "\\$&");

@@ -4,6 +4,7 @@
  * Invariant: an answer is finished only if the endpoint said so (a `finish_reason` or `[DONE]`). Nothing that
  * an endpoint can send overflows the stack or grows without bound.
  */
+import { randomBytes } from "node:crypto";
 import type { FinishReason, Usage } from "../types/item.ts";
 import type { Json, JsonObject } from "../types/json.ts";
 import type { ModelEvent } from "../types/model.ts";
@@ -212,6 +213,8 @@ export class AnswerReader {
     const { name, arguments: given } = fragment.function ?? {};
     if (call.name === "" && typeof name === "string" && name !== "") {
       call.name = name;
+      // A client answers by this id, so it is always there and stands for one call of the answer.
+      if (call.id === "" || this.#findId(call.id) !== number) call.id = `call_${randomBytes(12).toString("hex")}`;
       this.#emit({ type: "call", index: number, callId: call.id, name });
       if (call.waiting !== "") this.#emit({ type: "call_arguments", index: number, delta: call.waiting });
       call.waiting = "";

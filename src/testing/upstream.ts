@@ -5,8 +5,10 @@
  * Invariant: it is stricter than real endpoints. A body that any of them would refuse is answered 400, so a
  * client that passes here passes there.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { buffer } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JsonObject } from "../types/json.ts";
 
@@ -68,12 +70,8 @@ export interface RawStep {
   break?: UpstreamBreak;
 }
 
-/** Never answers: "hang" before the headers, or "reset" before them. */
-export interface SilentStep {
-  silent: "hang" | "reset";
-}
-
-export type UpstreamStep = AnswerStep | RawStep | SilentStep;
+/** Any of the above, or no answer at all: silence, or a reset, before the headers. */
+export type UpstreamStep = AnswerStep | RawStep | { silent: "hang" | "reset" };
 
 export interface UpstreamRequest {
   method: string;
@@ -103,7 +101,6 @@ export interface UpstreamOptions {
   key?: string;
   /** Answer 400 to any body with one of these fields. */
   refuseFields?: readonly string[];
-  port?: number;
   /**
    * For benchmarks: chooses a whole answer, made before by `serialiseAnswer`, from the raw body. Nothing is
    * checked or recorded.
@@ -121,6 +118,7 @@ export interface Upstream {
   close(): Promise<void>;
 }
 
+const safeName = /^[A-Za-z0-9_-]{1,64}$/;
 const roles = new Set(["system", "developer", "user", "assistant", "tool"]);
 
 /** Starts the endpoint on a free loopback port. */
@@ -139,11 +137,10 @@ export async function startUpstream(script: UpstreamScript, options: UpstreamOpt
 
   async function handle(incoming: IncomingMessage, response: ServerResponse, connection: number): Promise<void> {
     response.on("error", () => {});
-    const raw = await readBody(incoming);
+    const raw = await buffer(incoming);
     if (options.fast && incoming.method === "POST") {
       const answer = options.fast(raw);
-      response.writeHead(200, { "content-type": "text/event-stream", "content-length": answer.length });
-      response.end(answer);
+      response.writeHead(200, { "content-type": "text/event-stream", "content-length": answer.length }).end(answer);
       return;
     }
     const path = incoming.url ?? "/";
@@ -169,12 +166,14 @@ export async function startUpstream(script: UpstreamScript, options: UpstreamOpt
     await play(step ?? {}, request, response);
   }
 
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(options.port ?? 0, "127.0.0.1", resolve);
-  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
   const { port } = server.address() as AddressInfo;
-  return { url: `http://127.0.0.1:${port}/v1`, requests, refusals, close: () => closeServer(server) };
+  const close = async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  return { url: `http://127.0.0.1:${port}/v1`, requests, refusals, close };
 }
 
 /** The whole event stream of an answer as one buffer, for `UpstreamOptions.fast`. */
@@ -191,45 +190,42 @@ export function findProblem(body: JsonObject): string | null {
   let previousRole = "";
   for (const [index, message] of (body.messages as JsonObject[]).entries()) {
     const role = String(message.role);
-    const at = `messages[${index}]`;
-    if (!roles.has(role)) return `${at}: unknown role ${role}`;
-    if ((role === "system" || role === "developer") && index > 0) return `${at}: a ${role} message must come first`;
+    let problem: string | null = null;
     if (role === "tool") {
-      const id = String(message.tool_call_id);
-      if (!open.delete(id)) return `${at}: tool message without a preceding tool call ${id}`;
-      if (typeof message.content !== "string") return `${at}: content of a tool message must be a string`;
-    } else if (open.size > 0)
-      return `${at}: tool_calls must be followed by tool messages; missing ${[...open].join(", ")}`;
-    if (role === "user" && previousRole === "user") return `${at}: roles must alternate`;
-    const problem =
-      role === "assistant"
-        ? findAssistantProblem(message, seen)
-        : role === "tool"
-          ? null
-          : findContentProblem(message.content);
-    if (problem !== null) return `${at}: ${problem}`;
-    if (role === "assistant") open = new Set(callsOf(message).map((call) => String(call.id)));
+      if (!open.delete(String(message.tool_call_id))) problem = "a tool message needs a preceding tool call";
+      else if (typeof message.content !== "string") problem = "content of a tool message must be a string";
+    } else if (open.size > 0) problem = `tool_calls must be followed by tool messages; missing ${[...open].join(", ")}`;
+    else if (!roles.has(role)) problem = `unknown role ${role}`;
+    else if ((role === "system" || role === "developer") && index > 0) problem = `a ${role} message must come first`;
+    else if (role === "user" && previousRole === "user") problem = "roles must alternate";
+    else if (role === "assistant") {
+      problem = findAssistantProblem(message, seen);
+      open = new Set(callsOf(message).map((call) => String(call.id)));
+    } else problem = findContentProblem(message.content);
+    if (problem !== null) return `messages[${index}]: ${problem}`;
     previousRole = role;
   }
-  if (open.size > 0) return `tool_calls without tool messages: ${[...open].join(", ")}`;
-  return findToolProblem(body);
+  return open.size > 0 ? `tool_calls without tool messages: ${[...open].join(", ")}` : findToolProblem(body);
 }
 
 function findAssistantProblem(message: JsonObject, seen: Set<string>): string | null {
   const calls = callsOf(message);
+  const { content } = message;
   if ("tool_calls" in message && calls.length === 0) return "tool_calls must not be empty";
-  if (message.content === null || message.content === undefined || message.content === "") {
-    if (calls.length === 0) return "an assistant message needs content or tool_calls";
-  } else if (typeof message.content !== "string") return "content of an assistant message must be a string";
-  for (const call of calls) {
-    const named = call.function as JsonObject | undefined;
-    if (call.type !== "function" || typeof named !== "object") return "tool_calls must be functions";
-    if (typeof call.id !== "string" || !/^[A-Za-z0-9_-]{1,64}$/.test(call.id)) return `invalid tool call id ${call.id}`;
-    if (seen.has(call.id)) return `duplicate tool call id ${call.id}`;
-    seen.add(call.id);
-    if (!/^[A-Za-z0-9_-]{1,64}$/.test(String(named.name))) return `invalid function name ${named.name}`;
-    if (typeof named.arguments !== "string") return "arguments must be a string";
-    if (parseObject(Buffer.from(named.arguments)) === null) return "arguments must hold a JSON object";
+  if (!content && calls.length === 0) return "an assistant message needs content or tool_calls";
+  if (content && typeof content !== "string") return "content of an assistant message must be a string";
+  for (const { id, type, function: named } of calls as {
+    id: unknown;
+    type: unknown;
+    function: JsonObject | undefined;
+  }[]) {
+    if (type !== "function" || typeof named !== "object") return "tool_calls must be functions";
+    if (typeof id !== "string" || !safeName.test(id)) return `invalid tool call id ${id}`;
+    if (seen.has(id)) return `duplicate tool call id ${id}`;
+    seen.add(id);
+    if (!safeName.test(String(named.name))) return `invalid function name ${named.name}`;
+    if (typeof named.arguments !== "string" || parseObject(Buffer.from(named.arguments)) === null)
+      return "arguments must be a string that holds a JSON object";
   }
   return null;
 }
@@ -237,36 +233,30 @@ function findAssistantProblem(message: JsonObject, seen: Set<string>): string | 
 function findContentProblem(content: unknown): string | null {
   if (typeof content === "string") return content === "" ? "content must not be empty" : null;
   if (!Array.isArray(content) || content.length === 0) return "content must be a string or a list of parts";
-  for (const part of content as JsonObject[]) {
-    if (part.type === "text" && typeof part.text === "string") continue;
-    if (part.type === "image_url" && typeof (part.image_url as JsonObject | undefined)?.url === "string") continue;
-    return `unknown content part ${JSON.stringify(part.type)}`;
-  }
-  return null;
+  const isKnown = ({ type, text, image_url: image }: JsonObject) =>
+    type === "text" ? typeof text === "string" : type === "image_url" && typeof (image as JsonObject)?.url === "string";
+  const unknown = (content as JsonObject[]).find((part) => !isKnown(part));
+  return unknown ? `unknown content part ${JSON.stringify(unknown.type)}` : null;
 }
 
 function findToolProblem(body: JsonObject): string | null {
   if (body.tools === undefined) {
-    if (body.tool_choice !== undefined) return "tool_choice is only allowed when tools are specified";
-    return body.parallel_tool_calls === undefined ? null : "parallel_tool_calls is only allowed with tools";
+    const stray = ["tool_choice", "parallel_tool_calls"].find((field) => body[field] !== undefined);
+    return stray ? `${stray} is only allowed when tools are specified` : null;
   }
   if (!Array.isArray(body.tools) || body.tools.length === 0) return "tools must be a non-empty array";
   const names = new Set<string>();
-  for (const tool of body.tools as JsonObject[]) {
-    const named = tool.function as JsonObject | undefined;
-    const name = String(named?.name);
-    if (tool.type !== "function" || !/^[A-Za-z0-9_-]{1,64}$/.test(name)) return `invalid tool name ${name}`;
+  for (const tool of body.tools as { type?: unknown; function?: { name?: unknown; parameters?: JsonObject } }[]) {
+    const name = String(tool.function?.name);
+    if (tool.type !== "function" || !safeName.test(name)) return `invalid tool name ${name}`;
     if (names.has(name)) return `duplicate tool ${name}`;
     names.add(name);
-    if ((named?.parameters as JsonObject | undefined)?.type !== "object")
-      return `parameters of ${name} must be an object schema`;
+    if (tool.function?.parameters?.type !== "object") return `parameters of ${name} must be an object schema`;
   }
   return null;
 }
 
-function callsOf(message: JsonObject): JsonObject[] {
-  return Array.isArray(message.tool_calls) ? (message.tool_calls as JsonObject[]) : [];
-}
+const callsOf = ({ tool_calls: calls }: JsonObject) => (Array.isArray(calls) ? (calls as JsonObject[]) : []);
 
 function parseObject(raw: Buffer): JsonObject | null {
   try {
@@ -279,6 +269,7 @@ function parseObject(raw: Buffer): JsonObject | null {
 
 let callCount = 0;
 
+/** A call as the fragments of its deltas. */
 function fragmentsOf(call: UpstreamCall, index: number): JsonObject[] {
   const { name, extra } = call;
   const id = call.id ?? `call_${++callCount}`;
@@ -312,10 +303,6 @@ function deltasOf(step: AnswerStep): JsonObject[] {
 
 const defaultUsage: JsonObject = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 };
 
-function finishOf(step: AnswerStep): string | null {
-  return step.finish === undefined ? (step.calls?.length ? "tool_calls" : "stop") : step.finish;
-}
-
 function renderEvents(step: AnswerStep, model: string, withUsage: boolean): string[] {
   const base = { id: "chatcmpl-test", object: "chat.completion.chunk", created: 1_700_000_000, model };
   const event = (data: JsonObject) => `data: ${JSON.stringify({ ...base, ...data })}\n\n`;
@@ -324,7 +311,7 @@ function renderEvents(step: AnswerStep, model: string, withUsage: boolean): stri
   const events = deltasOf(step).map((delta) => choice(delta, null));
   for (const data of step.events ?? []) events.push(`data: ${data}\n\n`);
   if (step.break !== undefined) return events;
-  const finish = finishOf(step);
+  const { finish = step.calls?.length ? "tool_calls" : "stop" } = step;
   if (finish !== null) events.push(choice({}, finish));
   if (withUsage && step.usage !== null) events.push(event({ choices: [], usage: step.usage ?? defaultUsage }));
   if (step.done !== false) events.push("data: [DONE]\n\n");
@@ -333,27 +320,18 @@ function renderEvents(step: AnswerStep, model: string, withUsage: boolean): stri
 
 function renderWhole(step: AnswerStep, model: string): JsonObject {
   const message: JsonObject = { role: "assistant", content: null };
-  const calls = (step.calls ?? []).map((call, index) => {
-    const [first, ...rest] = fragmentsOf(call, index) as { function: { arguments: string } }[];
-    for (const piece of rest) if (first) first.function.arguments += piece.function.arguments;
-    return first as unknown as JsonObject;
-  });
-  if (calls.length > 0) message.tool_calls = calls;
-  for (const delta of deltasOf({ ...step, calls: [] }).slice(1))
-    for (const [key, value] of Object.entries(delta))
-      message[key] =
-        typeof value === "string"
-          ? `${message[key] ?? ""}${value}`
-          : [...((message[key] ?? []) as []), ...(value as [])];
-  const choices = [{ index: 0, message, finish_reason: finishOf(step) }];
-  return {
-    id: "chatcmpl-test",
-    object: "chat.completion",
-    created: 1_700_000_000,
-    model,
-    choices,
-    usage: step.usage ?? defaultUsage,
-  };
+  for (const [key, value] of deltasOf({ ...step, calls: [] })
+    .slice(1)
+    .flatMap((delta) => Object.entries(delta))) {
+    if (typeof value === "string") message[key] = `${message[key] ?? ""}${value}`;
+    else message[key] = [...((message[key] ?? []) as []), ...(value as [])];
+  }
+  const whole = (given: UpstreamCall["arguments"]) => (Array.isArray(given) ? given.join("") : given);
+  const calls = step.calls?.flatMap((call, index) => fragmentsOf({ ...call, arguments: whole(call.arguments) }, index));
+  if (calls?.length) message.tool_calls = calls;
+  const choices = [{ index: 0, message, finish_reason: step.finish ?? (calls?.length ? "tool_calls" : "stop") }];
+  const head = { id: "chatcmpl-test", object: "chat.completion", created: 1_700_000_000, model };
+  return { ...head, choices, usage: step.usage ?? defaultUsage };
 }
 
 async function play(step: UpstreamStep, request: UpstreamRequest, response: ServerResponse): Promise<void> {
@@ -361,16 +339,16 @@ async function play(step: UpstreamStep, request: UpstreamRequest, response: Serv
   if (step.latency) await sleep(step.latency);
   if (isRaw(step)) return playRaw(step, response);
   const model = String(request.body.model);
-  if (step.json || request.body.stream !== true) {
-    response.writeHead(200, { "content-type": "application/json", ...step.headers });
-    response.end(JSON.stringify(renderWhole(step, model)));
-    return;
-  }
+  if (step.json || request.body.stream !== true) return sendJson(response, 200, renderWhole(step, model), step.headers);
   response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache", ...step.headers });
   const withUsage = (request.body.stream_options as JsonObject | undefined)?.include_usage === true;
-  const events = renderEvents(step, model, withUsage).map((event) => Buffer.from(event));
-  const pieces = step.pieces ? cut(Buffer.concat(events), step.pieces) : events;
-  for (const piece of pieces) {
+  const events = renderEvents(step, model, withUsage);
+  const whole = Buffer.from(step.pieces ? events.join("") : "");
+  const size = step.pieces ?? 1;
+  const cut = Array.from({ length: Math.ceil(whole.length / size) }, (_, at) =>
+    whole.subarray(at * size, (at + 1) * size),
+  );
+  for (const piece of step.pieces ? cut : events.map((event) => Buffer.from(event))) {
     if (step.delay) await sleep(step.delay);
     if (!(await write(response, piece))) return;
     // Pieces of a wire that is to be split must not be joined again by the kernel.
@@ -379,9 +357,7 @@ async function play(step: UpstreamStep, request: UpstreamRequest, response: Serv
   finishWith(step.break ?? "end", response);
 }
 
-function isRaw(step: AnswerStep | RawStep): step is RawStep {
-  return "status" in step || "body" in step || "write" in step;
-}
+const isRaw = (step: AnswerStep | RawStep): step is RawStep => "status" in step || "body" in step || "write" in step;
 
 async function playRaw(step: RawStep, response: ServerResponse): Promise<void> {
   const type = typeof step.body === "object" ? "application/json" : "text/event-stream";
@@ -399,11 +375,7 @@ async function playRaw(step: RawStep, response: ServerResponse): Promise<void> {
 /** Writes with back-pressure. False: the client has gone. */
 async function write(response: ServerResponse, piece: Buffer): Promise<boolean> {
   if (response.destroyed) return false;
-  if (!response.write(piece))
-    await new Promise<void>((resolve) => {
-      response.once("drain", resolve);
-      response.once("close", resolve);
-    });
+  if (!response.write(piece)) await Promise.race([once(response, "drain"), once(response, "close")]);
   return !response.destroyed;
 }
 
@@ -413,35 +385,17 @@ function finishWith(end: UpstreamBreak, response: ServerResponse): void {
   else if (end === "reset") setTimeout(() => response.socket?.resetAndDestroy(), 5);
 }
 
-function cut(whole: Buffer, size: number): Buffer[] {
-  return Array.from({ length: Math.ceil(whole.length / size) }, (_, at) => whole.subarray(at * size, (at + 1) * size));
-}
-
-async function readBody(incoming: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of incoming) chunks.push(chunk as Buffer);
-  return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
-}
-
 function sendModels(response: ServerResponse, path: string, models: readonly string[]): void {
-  const known = path.endsWith("/models") || path.endsWith("/api/tags");
   const data = models.map((id) => ({ id, object: "model", owned_by: "test" }));
-  response.writeHead(known ? 200 : 404, { "content-type": "application/json" });
-  response.end(
-    JSON.stringify(
-      known
-        ? { object: "list", data, models: models.map((name) => ({ name })) }
-        : { error: { message: "no such path" } },
-    ),
-  );
+  if (!path.endsWith("/models") && !path.endsWith("/api/tags")) sendError(response, 404, "no such path", null);
+  else sendJson(response, 200, { object: "list", data, models: models.map((name) => ({ name })) });
 }
 
 function sendError(response: ServerResponse, status: number, message: string, code: string | null): void {
-  response.writeHead(status, { "content-type": "application/json" });
-  response.end(JSON.stringify({ error: { message, type: "invalid_request_error", param: null, code } }));
+  sendJson(response, status, { error: { message, type: "invalid_request_error", param: null, code } });
 }
 
-async function closeServer(server: Server): Promise<void> {
-  server.closeAllConnections();
-  await new Promise<void>((resolve) => server.close(() => resolve()));
+function sendJson(response: ServerResponse, status: number, body: JsonObject, headers?: Record<string, string>): void {
+  response.writeHead(status, { "content-type": "application/json", ...headers });
+  response.end(JSON.stringify(body));
 }

@@ -8,6 +8,7 @@ import type { JsonObject } from "../types/json.ts";
 import type { Tool } from "../types/tool.ts";
 import { openInside, writeInside } from "../util/workspace-path.ts";
 import { unifiedDiff } from "./diff.ts";
+import { exclusively } from "./exclusive.ts";
 import {
   answering,
   explain,
@@ -68,10 +69,13 @@ export const editTool: Tool = {
     const path = filledText(input, "file_path");
     const edits = parse(input);
     try {
-      const { before, stats } = await readText(context.workspace, path);
-      const after = edits.reduce((text, edit, index) => apply(text, edit, index, path), before);
-      if (after === before) throw new InputError("the edits change nothing");
-      await writeInside(context.workspace, path, after, { expected: stats });
+      const { before, after } = await exclusively(context.workspace, path, async () => {
+        const file = await readText(context.workspace, path);
+        const result = edits.reduce((text, edit, index) => apply(text, edit, index, path), file.before);
+        if (result === file.before) throw new InputError("the edits change nothing");
+        await writeInside(context.workspace, path, result, { expected: file.stats });
+        return { before: file.before, after: result };
+      });
       const count = edits.length === 1 ? "1 edit" : `${edits.length} edits`;
       const diff = unifiedDiff(path, before, after);
       return { text: `Successfully made ${count} to ${path}`, display: { kind: "diff", text: diff } };

@@ -6,6 +6,7 @@
 import type { Tool } from "../types/tool.ts";
 import { openInside, writeInside } from "../util/workspace-path.ts";
 import { unifiedDiff } from "./diff.ts";
+import { exclusively } from "./exclusive.ts";
 import { answering, explain, failure, filledText, pathSubject, requiredText } from "./input.ts";
 
 /** Bytes of an old file up to which the change is shown. */
@@ -36,9 +37,12 @@ export const writeTool: Tool = {
   run: answering(async (input, context) => {
     const path = filledText(input, "file_path");
     const content = requiredText(input, "content");
-    const before = await oldText(context.workspace, path);
+    let before: string | undefined;
     try {
-      await writeInside(context.workspace, path, content);
+      await exclusively(context.workspace, path, async () => {
+        before = await oldText(context.workspace, path);
+        await writeInside(context.workspace, path, content);
+      });
     } catch (thrown) {
       return failure(`could not write ${path}: ${explain(thrown)}`);
     }

@@ -57,5 +57,7 @@ export interface SetUp {
   revoke(path: string): number;
   /** A commented rotunda.yaml to begin with. */
   starter(): string;
+  /** Any plain value as YAML text. */
+  yaml(value: object): Promise<string>;
   stateDirectory: string;
 }

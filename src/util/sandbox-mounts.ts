@@ -115,7 +115,7 @@ export function planMounts(request: SandboxRequest, allHomes = false): MountPlan
   for (const path of request.writable ?? []) add("writable", path);
   add(request.readOnly ? "readOnly" : "writable", workspace);
   for (const path of secretPaths(allHomes)) add("hidden", path);
-  for (const path of listeningSockets()) if (!isWithin(workspace, path)) add("hidden", path);
+  for (const path of listeningSockets()) if (!isWithin(workspace, path) && isSettled(path)) add("hidden", path);
   for (const path of request.hidden ?? []) add("hidden", path);
   const { guards, release } = request.readOnly ? nothing : guard(workspace, request.guardAbsent ?? true);
   // What is hidden is guarded as well.
@@ -175,6 +175,8 @@ function holdsToken(path: string): boolean {
 }
 
 const LISTENS = 0x10000;
+/** Milliseconds. Younger sockets are left out: bwrap fails when one that it is to hide has vanished meanwhile. */
+const SETTLED = 2000;
 
 /** Sockets in the file system that somebody listens at (docker, agents, databases): each would act for whoever connects. */
 function listeningSockets(): string[] {
@@ -187,6 +189,14 @@ function listeningSockets(): string[] {
     });
   } catch {
     return [];
+  }
+}
+
+function isSettled(path: string): boolean {
+  try {
+    return Date.now() - lstatSync(path).ctimeMs > SETTLED;
+  } catch {
+    return false;
   }
 }
 

@@ -225,7 +225,8 @@ function namespaces(tools: NamespaceTools): Sandbox {
     return {
       command: tools.setpriv,
       args: [
-        ...["--pdeathsig", "KILL", "--", tools.unshare, ...flags, "--", "/bin/sh", "-c", script, "sh"],
+        ...["--pdeathsig", "KILL", "--", "/bin/sh", "-c", QUIET_OUTSIDE, "sh"],
+        ...[tools.unshare, ...flags, "--", "/bin/sh", "-c", script, "sh"],
         ...[...drop, request.command, ...request.args],
       ],
       env: insideEnvironment(request.env),
@@ -237,6 +238,8 @@ function namespaces(tools: NamespaceTools): Sandbox {
   return { level: "unshare", wrap };
 }
 
+/** `unshare` complains on the command's standard error when the command is killed; inside, that is put back. */
+const QUIET_OUTSIDE = 'exec 9>&2 2>/dev/null; exec "$@"';
 const CGROUPS = "/sys/fs/cgroup";
 const DEVICES = "null zero full random urandom tty".split(" ");
 
@@ -245,7 +248,7 @@ function prologue(plan: MountPlan, request: SandboxRequest, tools: NamespaceTool
   const root = process.getuid?.() === 0;
   const kept = plan.mounts.filter(({ kind }) => kind === "writable" || kind === "readOnly");
   const writable = kept.filter(({ kind }) => kind === "writable").map(({ path }) => path);
-  const lines = ["set -e", "umask 022"];
+  const lines = ["exec 2>&9 9>&-", "set -e", "umask 022"];
   // Mounts of their own, so that making the rest read-only leaves them alone.
   for (const path of writable) lines.push(`${mount} --rbind ${quote(path)} ${quote(path)}`);
   const covered = root ? ["/proc", "/dev", CGROUPS] : ["/proc", "/dev/pts", "/dev/shm", CGROUPS];
@@ -297,7 +300,7 @@ function arrange({ kind, path, directory }: Mount, index: number, mount: string,
   if (kind === "private") return [`${mount} -t tmpfs -o mode=1777,nosuid,nodev tmpfs ${at}`];
   if (kind === "hidden" && directory)
     return [`${mount} -t tmpfs -o ${holds ? "rw" : "ro"},mode=755,nosuid,nodev tmpfs ${at}`];
-  if (kind === "hidden") return [`${mount} --bind /sys/dev/null ${at}`];
+  if (kind === "hidden") return [`${mount} --bind /sys/dev/null ${at} 2>/dev/null || ! [ -e ${at} ] || exit 126`];
   const place = directory
     ? `[ -e ${at} ] || mkdir -p ${at}`
     : `[ -e ${at} ] || { mkdir -p ${quote(dirname(path))}; : > ${at}; }`;

@@ -2,8 +2,9 @@
  * A conservative reading of a shell line, for permission rules.
  *
  * Invariant: when it answers, the shell runs no command but those answered, each with exactly the words
- * answered. Where a word depends on anything but the line itself (variables, substitutions, functions), where
- * a file is written by redirection, or where a command runs other commands that it is given, it answers null.
+ * answered (a pattern like `src/*.ts` stays as it is written). Where a word depends on anything but the line
+ * itself (variables, substitutions, functions), where a file is written by redirection, or where a command
+ * runs other commands that it is given, it answers null.
  */
 
 /** Builtins and programs that run what they are given: the words do not tell what happens. */
@@ -124,6 +125,7 @@ class Reader {
         this.position += 2;
       } else {
         if (/[$`(){}]/.test(character) && !this.isPlainBrace(character, word)) return null;
+        if (character === "~" && word.text === "" && !word.quoted) return null;
         if (/[*?[\]]/.test(character)) word.pattern = true;
         word.text += character;
         this.position++;
@@ -170,7 +172,7 @@ class Reader {
     if (!first) return false;
     const name = first.text.slice(first.text.lastIndexOf("/") + 1);
     if (first.text === "" || first.pattern || /\s/.test(first.text) || RUNNERS.has(name)) return false;
-    if (!first.quoted && (KEYWORDS.has(first.text) || first.text.startsWith("~"))) return false;
+    if (!first.quoted && KEYWORDS.has(first.text)) return false;
     if (/^[A-Za-z_][A-Za-z0-9_]*(\[.*\])?\+?=/.test(first.text)) return false;
     for (const word of this.words) {
       // A pattern can become any file's name; with a dot or a slash in it, it stays a file's name.

@@ -9,13 +9,13 @@ import { call, count, fixtures, hostile, openHub, processesWith, temporaryDirect
 
 /** The server behind a shell that stays between us and it and ignores what it is told. */
 function behindShell(server: ServerConfig): ServerConfig {
-  const script = `trap "" TERM INT HUP; "$@" & wait; wait; true`;
+  const script = `trap "" TERM INT HUP; "$@"; true`;
   return { ...server, command: "sh", args: ["-c", script, "sh", server.command ?? "", ...(server.args ?? [])] };
 }
 
 /** A server that leaves its process group at once. */
 function escaping(server: ServerConfig): ServerConfig {
-  const script = `setsid "$@" <&0 >&1 & sleep 1000`;
+  const script = `exec 3<&0; setsid "$@" <&3 & sleep 1000`;
   return { ...server, command: "sh", args: ["-c", script, "sh", server.command ?? "", ...(server.args ?? [])] };
 }
 

@@ -93,6 +93,7 @@ describe("simpleCommands", () => {
     "timeout 5 rm x",
     "a > /dev/nullx",
     "~/x",
+    "cat ~/x",
     "<file cat",
     "a >&file",
     "a |& ",

@@ -1,5 +1,5 @@
 /** Paths of a workspace: what is inside, and opens that cannot be led out (fault table T1, T2). */
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import {
   constants,
   linkSync,
@@ -14,7 +14,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { chmod } from "node:fs/promises";
+import { chmod, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -207,24 +207,35 @@ describe("a folder that is swapped for a link all the time", () => {
     mkdirSync(join(workspace, "real"));
     writeFileSync(join(workspace, "real", "file"), "mine");
     symlinkSync(join(base, "target"), join(workspace, "trap"));
-    const swap = `cd '${workspace}'; while :; do mv -T real folder 2>/dev/null; mv -T folder real 2>/dev/null; mv -T trap folder 2>/dev/null; mv -T folder trap 2>/dev/null; done`;
-    const { spawn } = await import("node:child_process");
-    const swapper = spawn("sh", ["-c", swap], { stdio: "ignore", detached: true });
-    const seen = new Set<string>();
+    const swap = `const fs = require("fs"); process.chdir(process.argv[1]); console.log("up");
+      for (;;) for (const name of ["real", "trap"]) { fs.renameSync(name, "folder"); fs.renameSync("folder", name); }`;
+    const swapper = spawn(process.execPath, ["-e", swap, workspace], { stdio: ["ignore", "pipe", "ignore"] });
+    await new Promise((resolve) => swapper.stdout?.once("data", resolve));
+    const seen = { careful: new Set<string>(), careless: new Set<string>() };
+    const careless = async () => {
+      const { real, inside } = await resolveInWorkspace(workspace, "folder/file");
+      return inside ? readFile(real, "utf8") : "refused";
+    };
     try {
-      const until = Date.now() + 4000;
-      for (let round = 0; Date.now() < until; round++) {
-        seen.add(
-          await readThrough("folder/file").catch((error: unknown) => (error instanceof Error ? error.name : "")),
-        );
-        await writeInside(workspace, `folder/new-${round}`, "x").catch(() => undefined);
+      const until = Date.now() + 30_000;
+      // Long enough to be sure that the trap works: whoever trusts a checked name walks into it.
+      for (
+        let round = 0;
+        (round < 3000 || !seen.careless.has("secret") || !seen.careful.has("mine")) && Date.now() < until;
+        round++
+      ) {
+        seen.careless.add(await careless().catch(() => "failed"));
+        seen.careful.add(await readThrough("folder/file").catch(() => "failed"));
+        await writeInside(workspace, `folder/new-${round % 50}`, "x").catch(() => undefined);
       }
     } finally {
-      if (swapper.pid !== undefined) process.kill(-swapper.pid, "SIGKILL");
-      await new Promise((resolve) => swapper.once("exit", resolve));
+      const gone = new Promise((resolve) => swapper.once("exit", resolve));
+      swapper.kill("SIGKILL");
+      await gone;
     }
-    expect(seen).toContain("mine");
-    expect(seen).not.toContain("secret");
+    expect(seen.careless).toContain("secret");
+    expect(seen.careful).toContain("mine");
+    expect(seen.careful).not.toContain("secret");
     expect(readdirSync(join(base, "target"))).toEqual(["file"]);
     expect(readFileSync(join(base, "target", "file"), "utf8")).toBe("secret");
   });

@@ -51,7 +51,9 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
     },
     setUp: () => makers.setUp(),
     async close() {
-      await (await made)?.close();
+      // An app that could not be built has been told of, and has nothing to close.
+      const app = await made?.catch(() => undefined);
+      await app?.close();
     },
   };
 }

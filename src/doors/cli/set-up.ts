@@ -86,7 +86,7 @@ export async function configShow(
   if (flags.json) out(`${JSON.stringify({ files, ...(flags.origin && { origins }), config: safe })}\n`);
   else {
     out(files.length === 0 ? "# no configuration file; defaults\n" : files.map((file) => `# ${file}\n`).join(""));
-    out((await import("yaml")).stringify(safe));
+    out(await setUp.yaml(safe));
     if (flags.origin) for (const [key, origin] of Object.entries(origins)) out(`# ${key}: ${origin}\n`);
   }
   for (const warning of warnings) err(`${visible(warning)}\n`);
