@@ -67,6 +67,11 @@ export class Connection {
     return this.#manifest?.tools.filter((tool) => !tool.absent);
   }
 
+  /** A list without tools would never be asked for again: nothing of it can be called. */
+  get #remembered(): boolean {
+    return (this.tools?.length ?? 0) > 0;
+  }
+
   info(): ServerInfo {
     const tail = this.#stderrTail();
     const pid = this.#process?.pid;
@@ -85,7 +90,7 @@ export class Connection {
 
   /** Starts the server in the background, if nothing is known of it and its failures allow it. */
   begin(): void {
-    if (this.#manifest || this.#session || this.#opening) return;
+    if (this.#remembered || this.#session || this.#opening) return;
     if (this.#circuit.mayStart(this.#environment.clock.now())) this.open().catch(() => undefined);
   }
 
@@ -95,7 +100,7 @@ export class Connection {
    */
   async listed(signal: AbortSignal | undefined): Promise<void> {
     const opening = this.#opening;
-    if (this.#manifest || !opening || this.#openedAt === undefined) return;
+    if (this.#remembered || !opening || this.#openedAt === undefined) return;
     const limit = (this.config.startTimeout ?? 10) * 1000 - (this.#environment.clock.now() - this.#openedAt);
     if (limit <= 0) return;
     const timer = new AbortController();

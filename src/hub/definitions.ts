@@ -10,9 +10,9 @@ import { canonicalJson } from "../util/canonical.ts";
 import { visible } from "../util/text.ts";
 
 /** Budget of one tool's schema. */
-export const SCHEMA_LIMITS = { characters: 256 * 1024, depth: 60, nodes: 20_000 } as const;
+const SCHEMA_LIMITS = { characters: 256 * 1024, depth: 60, nodes: 20_000 } as const;
 
-export const MAX_TOOLS = 2000;
+const MAX_TOOLS = 2000;
 /** Of all schemas and descriptions of one server. */
 const LISTING_CHARACTERS = 4 * 1024 * 1024;
 const MAX_DESCRIPTION = 16 * 1024;

@@ -133,14 +133,18 @@ function networkCode(error: Error): string | undefined {
   return error instanceof TypeError ? "" : undefined;
 }
 
-/** An error's message with those of its causes: `fetch failed` alone tells nobody anything. */
+const MAX_MESSAGE = 1000;
+
+/** An error's message with those of its causes and its HTTP status: `fetch failed` alone tells nobody anything. */
 export function describe(thrown: unknown): string {
   if (!(thrown instanceof Error)) return String(thrown);
-  const parts = [thrown.message];
+  const status = "status" in thrown && typeof thrown.status === "number" ? `HTTP ${thrown.status}` : "";
+  const parts = [status, thrown.message.slice(0, MAX_MESSAGE)];
   let cause: unknown = thrown.cause;
   for (let depth = 0; depth < 3 && cause instanceof Error; depth++) {
     const inner = cause instanceof AggregateError && cause.errors[0] instanceof Error ? cause.errors[0] : cause;
-    if (inner.message !== "" && !parts.some((part) => part.includes(inner.message))) parts.push(inner.message);
+    const message = inner.message.slice(0, MAX_MESSAGE);
+    if (message !== "" && !parts.some((part) => part.includes(message))) parts.push(message);
     cause = cause.cause;
   }
   return parts.filter((part) => part !== "").join(": ") || thrown.name;

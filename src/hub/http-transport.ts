@@ -10,7 +10,7 @@ import type { JSONRPCMessage, StreamableHTTPClientTransport } from "@modelcontex
 import { JsonMeter } from "./json-meter.ts";
 
 const MEBIBYTE = 1024 * 1024;
-export const MAX_BODY = 10 * MEBIBYTE;
+const MAX_BODY = 10 * MEBIBYTE;
 /** Of one stream, which may live as long as we do. */
 const FLOOD = { bytes: 32 * MEBIBYTE, bytesPerSecond: MEBIBYTE, events: 5000, eventsPerSecond: 1000 } as const;
 

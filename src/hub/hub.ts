@@ -96,8 +96,8 @@ class McpHub implements Hub {
   }
 
   async find(name: string): Promise<HubTool | undefined> {
-    const tools = await this.list();
-    this.#index ??= new NameIndex(tools);
+    await this.list();
+    this.#index ??= new NameIndex(this.#list);
     return this.#index.find(name);
   }
 

@@ -6,7 +6,7 @@
  */
 
 /** Of one message. A part is an object, a list, or one more entry of either. */
-export const MESSAGE_LIMITS = { depth: 1000, parts: 100_000 } as const;
+const MESSAGE_LIMITS = { depth: 1000, parts: 100_000 } as const;
 
 const [QUOTE, COMMA, OPEN_LIST, BACKSLASH, CLOSE_LIST, OPEN, CLOSE] = [34, 44, 91, 92, 93, 123, 125] as const;
 

@@ -9,7 +9,7 @@ import type { ChildProcess } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** Milliseconds that a server has after the end of its stdin, and again after SIGTERM. */
-export const GRACE = 1000;
+const GRACE = 1000;
 
 const live = new Set<number>();
 

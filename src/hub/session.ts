@@ -5,6 +5,7 @@
  * them are refused), compiles no foreign schema, and the library is loaded by `openSession` and not before.
  * stdio begins with the 2025 handshake, HTTP probes for 2026-07-28 first; what worked is told for next time.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Client, ClientOptions, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import type { JsonObject } from "../types/json.ts";
 import { isObject, type ListedTool, type Listing, ListingReader } from "./definitions.ts";
@@ -18,6 +19,8 @@ const MAX_PAGES = 64;
 /** Milliseconds. */
 const LIST_TIMEOUT = 30_000;
 const GOODBYE_TIMEOUT = 1000;
+const FIRST_LISTEN_DELAY = 2000;
+const LAST_LISTEN_DELAY = 60_000;
 
 export interface CallOptions {
   signal: AbortSignal;
@@ -163,13 +166,18 @@ class LiveSession implements Session {
     client.onclose = () => {
       if (!this.#closing) options.onClosed();
     };
-    void this.#listen();
+    void this.#listen(options.onToolsChanged);
   }
 
-  /** 2026-07-28 tells of changes only on a subscription. Without one the list is as fresh as the connection. */
-  async #listen(): Promise<void> {
+  /** 2026-07-28 tells of changes only on a subscription; one that ends is opened again, ever more slowly. */
+  async #listen(onToolsChanged: () => void): Promise<void> {
     if (this.era !== "modern" || !this.#client.getServerCapabilities()?.tools?.listChanged) return;
-    await this.#client.listen({ toolsListChanged: true }).catch(() => undefined);
+    for (let delay = FIRST_LISTEN_DELAY; !this.#closing; delay = Math.min(2 * delay, LAST_LISTEN_DELAY)) {
+      const subscription = await this.#client.listen({ toolsListChanged: true }).catch(() => undefined);
+      if (subscription && (await subscription.closed) === "local") return;
+      await sleep(delay, undefined, { ref: false });
+      if (subscription && !this.#closing) onToolsChanged();
+    }
   }
 
   async listTools(signal: AbortSignal): Promise<Listing> {

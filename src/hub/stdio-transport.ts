@@ -12,8 +12,8 @@ import { JsonMeter } from "./json-meter.ts";
 import { endGroup, killGroup, reapGroup, trackGroup } from "./process-tree.ts";
 
 const MEBIBYTE = 1024 * 1024;
-export const MAX_LINE = 10 * MEBIBYTE;
-export const STDERR_KEPT = 64 * 1024;
+const MAX_LINE = 10 * MEBIBYTE;
+const STDERR_KEPT = 64 * 1024;
 
 /** Bytes between two answers after which a server is no longer talking to us but flooding us. */
 const MAX_UNASKED = 32 * MEBIBYTE;

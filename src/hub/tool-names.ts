@@ -7,7 +7,7 @@
  */
 import { createHash } from "node:crypto";
 
-export const MAX_NAME_LENGTH = 64;
+const MAX_NAME_LENGTH = 64;
 
 const SEPARATOR = "__";
 const ALLOWED = /^[A-Za-z0-9_-]{1,64}$/;

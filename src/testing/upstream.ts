@@ -214,11 +214,8 @@ function findAssistantProblem(message: JsonObject, seen: Set<string>): string | 
   if ("tool_calls" in message && calls.length === 0) return "tool_calls must not be empty";
   if (!content && calls.length === 0) return "an assistant message needs content or tool_calls";
   if (content && typeof content !== "string") return "content of an assistant message must be a string";
-  for (const { id, type, function: named } of calls as {
-    id: unknown;
-    type: unknown;
-    function: JsonObject | undefined;
-  }[]) {
+  for (const { id, type, function: given } of calls) {
+    const named = given as JsonObject | undefined;
     if (type !== "function" || typeof named !== "object") return "tool_calls must be functions";
     if (typeof id !== "string" || !safeName.test(id)) return `invalid tool call id ${id}`;
     if (seen.has(id)) return `duplicate tool call id ${id}`;

@@ -117,9 +117,9 @@ describe("both generations", () => {
     const hub = openHub(temporaryDirectory(), [http(endpoint)]);
     for (const region of ["eu-west", "a\r\nX-Evil: 1", "名前"]) {
       expect(await call(hub, "remote__route", { region })).toEqual({ text: region, structured: { region } });
-      const { headers } = endpoint.requests.findLast(({ rpc }) => rpc === "tools/call") ?? { headers: {} };
-      expect(headers["x-evil"]).toBeUndefined();
-      expect(headers["mcp-param-region"]).toBeDefined();
+      const headers = endpoint.requests.findLast(({ rpc }) => rpc === "tools/call")?.headers;
+      expect(headers?.["x-evil"]).toBeUndefined();
+      expect(headers?.["mcp-param-region"]).toBeDefined();
     }
   });
 });
@@ -139,10 +139,16 @@ describe("when the server fails", () => {
     const hub = openHub(temporaryDirectory(), [http(endpoint)]);
     const echo = await tool(hub, "remote__echo");
     await endpoint.close();
+    // Until the ends of the idle connections have reached the client.
+    await new Promise((resolve) => setTimeout(resolve, 300));
     const result = await echo.run({ text: "x" }, context());
     expect(result.text).toMatch(/^\[Tool call failed after 3 attempts: .*ECONNREFUSED/);
     expect(hub.servers()[0]).toMatchObject({ state: "failed", error: expect.stringContaining("ECONNREFUSED") });
     expect(endpoint.calls).toEqual([]);
+    const back = await started(serveModern("stateless", Number(new URL(endpoint.url).port)));
+    await hub.restart("remote");
+    expect(await echo.run({ text: "x" }, context())).toEqual({ text: "x" });
+    expect(back.calls).toEqual(["echo"]);
   });
 
   it("a connection that is cut during a call is not used for a second try", async () => {
