@@ -13,14 +13,19 @@ export interface LaunchRequest {
   cwd: string;
 }
 
+/** What is really started; a `SandboxedCommand` is one. */
 export interface LaunchCommand {
   command: string;
   args: string[];
   env: Record<string, string>;
   cwd: string;
+  /** It is the outer end of a pid namespace. Default false. */
+  namespaced?: boolean;
+  /** Called when the process has ended. */
+  release?(): void;
 }
 
-/** Turns a server's command into what is really started: the same, or the same inside a sandbox. */
+/** Turns a server's command into what is really started: the same, or the same inside a sandbox. Asked for each process. */
 export type Launch = (request: LaunchRequest) => Promise<LaunchCommand>;
 
 export interface HubClock {

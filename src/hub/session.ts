@@ -11,8 +11,9 @@ import type { JsonObject } from "../types/json.ts";
 import { isObject, type ListedTool, type Listing, ListingReader } from "./definitions.ts";
 import { CallFailure, describe, toFailure } from "./failures.ts";
 import { createHttpTransport, type HttpEndpoint } from "./http-transport.ts";
+import type { LaunchCommand } from "./hub-types.ts";
 import type { Era } from "./manifest.ts";
-import { type ProcessCommand, StdioTransport } from "./stdio-transport.ts";
+import { StdioTransport } from "./stdio-transport.ts";
 
 const MODERN = "2026-07-28";
 const MAX_PAGES = 64;
@@ -43,7 +44,7 @@ export interface Session {
 
 export interface SessionOptions {
   /** `process` is asked anew for each process. */
-  target: { process: () => Promise<ProcessCommand> } | { endpoint: HttpEndpoint };
+  target: { process: () => Promise<LaunchCommand> } | { endpoint: HttpEndpoint };
   version: string;
   /** The generation that worked before. */
   era: Era | undefined;
@@ -63,7 +64,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   return "process" in target ? openProcess(target.process, options) : openEndpoint(target.endpoint, options);
 }
 
-async function openProcess(command: () => Promise<ProcessCommand>, options: SessionOptions): Promise<Session> {
+async function openProcess(command: () => Promise<LaunchCommand>, options: SessionOptions): Promise<Session> {
   const eras: Era[] = options.era === "modern" ? ["modern", "legacy"] : ["legacy", "modern"];
   for (const era of eras) {
     const last = era === eras.at(-1);

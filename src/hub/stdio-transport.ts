@@ -5,11 +5,12 @@
  * not a message is skipped and counted; `send` rejects only when the message cannot have been read; the
  * close callback comes after the last message, exactly once.
  */
-import { type ChildProcess, spawn } from "node:child_process";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
+import type { RunningProcess } from "../util/process-tree.ts";
 import { CallFailure } from "./failures.ts";
+import type { LaunchCommand } from "./hub-types.ts";
 import { JsonMeter } from "./json-meter.ts";
-import { endGroup, killGroup, reapGroup, trackGroup } from "./process-tree.ts";
+import { endServer, startServer } from "./server-process.ts";
 
 const MEBIBYTE = 1024 * 1024;
 const MAX_LINE = 10 * MEBIBYTE;
@@ -23,15 +24,8 @@ const RATE = 1000;
 const BURST = 2000;
 /** Milliseconds of one turn of the event loop that one server may take. */
 const TURN = 20;
-/** Milliseconds for the last output of a process that has exited. */
+/** Milliseconds for the last output of a process that is dead. */
 const DRAIN = 500;
-
-export interface ProcessCommand {
-  command: string;
-  args: string[];
-  env: Record<string, string>;
-  cwd: string;
-}
 
 export class StdioTransport implements Transport {
   onclose?: () => void;
@@ -44,8 +38,8 @@ export class StdioTransport implements Transport {
   /** It was killed because it flooded us. */
   flooded = false;
 
-  readonly #command: ProcessCommand;
-  #child: ChildProcess | undefined;
+  readonly #command: LaunchCommand;
+  #running: RunningProcess | undefined;
   #pending: Buffer[] = [];
   #pendingSize = 0;
   #unasked = 0;
@@ -59,12 +53,12 @@ export class StdioTransport implements Transport {
   #stderrSize = 0;
   #finished = false;
 
-  constructor(command: ProcessCommand) {
+  constructor(command: LaunchCommand) {
     this.#command = command;
   }
 
   get pid(): number | undefined {
-    return this.#finished ? undefined : this.#child?.pid;
+    return this.#finished ? undefined : this.#running?.child.pid;
   }
 
   /** The last 64 kB that the process wrote to stderr. */
@@ -72,23 +66,22 @@ export class StdioTransport implements Transport {
     return Buffer.concat(this.#stderr).subarray(-STDERR_KEPT).toString("utf8");
   }
 
-  start(): Promise<void> {
-    const { command, args, env, cwd } = this.#command;
-    const child = spawn(command, args, { env, cwd, stdio: ["pipe", "pipe", "pipe"], detached: true });
-    this.#child = child;
-    child.stdout.on("data", (chunk: Buffer) => this.#receive(chunk));
-    child.stderr.on("data", (chunk: Buffer) => this.#keepStderr(chunk));
-    for (const stream of [child.stdin, child.stdout, child.stderr]) stream.on("error", () => undefined);
+  async start(): Promise<void> {
+    const { command, cwd } = this.#command;
+    const running = startServer(this.#command);
+    this.#running = running;
+    const { child } = running;
+    child.stdout?.on("data", (chunk: Buffer) => this.#receive(chunk));
+    child.stderr?.on("data", (chunk: Buffer) => this.#keepStderr(chunk));
+    for (const stream of [child.stdin, child.stdout, child.stderr]) stream?.on("error", () => undefined);
     child.once("exit", (code, signal) => {
       this.ending ??= signal ? `was ended by ${signal}` : `exited with code ${code}`;
-      setTimeout(() => this.#finish(), DRAIN).unref();
     });
     child.once("close", () => this.#finish());
-    return new Promise((resolve, reject) => {
-      child.once("spawn", () => {
-        trackGroup(child);
-        resolve();
-      });
+    // Once all its descendants are dead nobody holds the pipes: what is left in them is read within this time.
+    void running.ended.then(() => setTimeout(() => this.#finish(), DRAIN).unref());
+    await new Promise<void>((resolve, reject) => {
+      child.once("spawn", resolve);
       child.on("error", (error) => {
         if (child.pid !== undefined) return;
         this.#finished = true;
@@ -99,7 +92,7 @@ export class StdioTransport implements Transport {
   }
 
   send(message: JSONRPCMessage): Promise<void> {
-    const stdin = this.#child?.stdin;
+    const stdin = this.#running?.child.stdin;
     if (this.#finished || !stdin?.writable) return Promise.reject(notSent(this.ending));
     if ("method" in message && "id" in message) this.#awaited.add(message.id);
     const line = `${JSON.stringify(message)}\n`;
@@ -110,10 +103,9 @@ export class StdioTransport implements Transport {
   }
 
   async close(): Promise<void> {
-    const child = this.#child;
-    if (child?.pid !== undefined && !this.#finished) {
+    if (this.#running && !this.#finished) {
       this.ending ??= "was closed";
-      await endGroup(child);
+      await endServer(this.#running);
     }
     this.#finish();
   }
@@ -151,7 +143,7 @@ export class StdioTransport implements Transport {
   }
 
   #postpone(rest: Buffer): void {
-    const stdout = this.#child?.stdout;
+    const stdout = this.#running?.child.stdout;
     stdout?.pause();
     this.#postponed = true;
     setImmediate(() => {
@@ -166,7 +158,7 @@ export class StdioTransport implements Transport {
     this.#pending = [];
     this.#pendingSize = 0;
     this.ending = `${why} and was killed`;
-    if (this.#child) killGroup(this.#child);
+    void this.#running?.kill();
   }
 
   #readLine(line: Buffer): void {
@@ -210,11 +202,8 @@ export class StdioTransport implements Transport {
   #finish(): void {
     if (this.#finished) return;
     this.#finished = true;
-    const child = this.#child;
-    if (child) {
-      reapGroup(child);
-      for (const stream of [child.stdin, child.stdout, child.stderr]) stream?.destroy();
-    }
+    const child = this.#running?.child;
+    for (const stream of [child?.stdin, child?.stdout, child?.stderr]) stream?.destroy();
     // Writes that were still waiting fail first: their calls are known not to have run.
     setImmediate(() => this.onclose?.());
   }

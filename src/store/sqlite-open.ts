@@ -4,6 +4,8 @@
  * Invariant: a database that this returns is in WAL mode with `synchronous=FULL` and at the newest schema.
  */
 
+import { closeSync, mkdirSync, openSync } from "node:fs";
+import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RotundaError, toRotundaError } from "../types/error.ts";
@@ -17,6 +19,7 @@ const OPEN_ATTEMPTS = 200;
 
 /** Opens and migrates. Several processes may do this at once on a file that does not exist yet. */
 export async function openDatabase(path: string): Promise<DatabaseSync> {
+  makePrivate(path);
   for (let attempt = 1; ; attempt++) {
     let db: DatabaseSync | undefined;
     try {
@@ -33,8 +36,25 @@ export async function openDatabase(path: string): Promise<DatabaseSync> {
   }
 }
 
+/** Made by us and for us alone, before SQLite makes it for everybody who may read the directory. */
+function makePrivate(path: string): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    closeSync(openSync(path, "a", 0o600));
+  } catch (error) {
+    throw notWritable(error, path);
+  }
+}
+
+function notWritable(cause: unknown, path: string): RotundaError {
+  return new RotundaError("storage_failed", `the database ${path} cannot be opened for writing`, {
+    cause,
+    remedy: "Check the directory's permissions and that the disk is not read-only, or set ROTUNDA_HOME.",
+  });
+}
+
 function migrate(db: DatabaseSync, path: string): void {
-  const version = () => Number(db.prepare("PRAGMA user_version").get()?.["user_version"] ?? 0);
+  const version = () => Number(db.prepare("PRAGMA user_version").get()?.user_version ?? 0);
   if (version() === migrations.length) return;
   db.exec("BEGIN IMMEDIATE");
   try {
@@ -69,10 +89,7 @@ export function isBusy(error: unknown): boolean {
 function explainOpen(error: unknown, path: string): RotundaError {
   if (error instanceof RotundaError) return error;
   if (errorCode(error) === 8 || errorCode(error) === 14) {
-    return new RotundaError("storage_failed", `the database ${path} cannot be opened for writing`, {
-      cause: error,
-      remedy: "Check the directory's permissions and that the disk is not read-only, or set ROTUNDA_HOME.",
-    });
+    return notWritable(error, path);
   }
   return explain(error);
 }

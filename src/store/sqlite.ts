@@ -4,8 +4,6 @@
  * Invariant: WAL with `synchronous=FULL`: a commit that has returned survives a power cut. Every write of
  * a run checks the run's fence inside the same transaction.
  */
-import { mkdirSync } from "node:fs";
-import { dirname } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { RotundaError } from "../types/error.ts";
 import type { RunEvent } from "../types/event.ts";
@@ -23,7 +21,6 @@ export type { SqliteOptions };
 const LEASE = 30_000;
 
 export async function openSqliteStore(path: string, options: SqliteOptions = {}): Promise<Store> {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   return new SqliteStore(await openDatabase(path), options);
 }
 

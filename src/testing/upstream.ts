@@ -139,8 +139,7 @@ export async function startUpstream(script: UpstreamScript, options: UpstreamOpt
     response.on("error", () => {});
     const raw = await buffer(incoming);
     if (options.fast && incoming.method === "POST") {
-      const answer = options.fast(raw);
-      response.writeHead(200, { "content-type": "text/event-stream", "content-length": answer.length }).end(answer);
+      response.writeHead(200, { "content-type": "text/event-stream" }).end(options.fast(raw));
       return;
     }
     const path = incoming.url ?? "/";
@@ -372,7 +371,11 @@ async function playRaw(step: RawStep, response: ServerResponse): Promise<void> {
 /** Writes with back-pressure. False: the client has gone. */
 async function write(response: ServerResponse, piece: Buffer): Promise<boolean> {
   if (response.destroyed) return false;
-  if (!response.write(piece)) await Promise.race([once(response, "drain"), once(response, "close")]);
+  if (!response.write(piece)) {
+    const control = new AbortController();
+    await Promise.race(["drain", "close"].map((name) => once(response, name, { signal: control.signal })));
+    control.abort();
+  }
   return !response.destroyed;
 }
 

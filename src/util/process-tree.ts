@@ -8,10 +8,9 @@
  * environment away as well can escape.
  */
 import { type ChildProcess, execFile, type SpawnOptions, spawn, spawnSync } from "node:child_process";
-import { randomBytes } from "node:crypto";
-import { closeSync, constants, openSync, readFileSync } from "node:fs";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { Socket } from "node:net";
+import { closeSync, constants, openSync, readFileSync, unlinkSync } from "node:fs";
+import { lstat, readdir, readFile, unlink } from "node:fs/promises";
+import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -45,9 +44,16 @@ export interface RunningProcess {
   kill(): Promise<ProcessExit>;
 }
 
+let names = 0;
+
+/** Different from every other of this machine; need not be hard to guess. */
+function uniqueName(): string {
+  return [process.pid, ++names, Date.now(), Math.random().toString(36).slice(2)].join("-");
+}
+
 /** Starts a process as the leader of its own group and session. */
 export function startProcess(request: StartRequest): RunningProcess {
-  const mark = randomBytes(12).toString("hex");
+  const mark = uniqueName();
   const child = spawn(request.command, [...request.args], {
     cwd: request.cwd,
     env: { ...request.env, [MARK]: mark },
@@ -181,7 +187,8 @@ export async function runProcess(request: RunRequest): Promise<RunOutcome> {
   const kept = new KeptOutput(request.keep ?? DEFAULT_KEEP);
   let reason: RunOutcome["ended"] = "exited";
   if (request.signal?.aborted) return outcome({ exitCode: null, signalName: null }, kept, "aborted");
-  const pipe = await openPipe();
+  const pipe = await openPipe().catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
+  if (pipe instanceof Error) return outcome({ exitCode: null, signalName: null, error: pipe }, kept, "not_started");
   const input = request.input === undefined ? "ignore" : "pipe";
   let running: RunningProcess;
   try {
@@ -232,20 +239,36 @@ function outcome(exit: ProcessExit, kept: KeptOutput, ended: RunOutcome["ended"]
  * writes to `/dev/stderr` fails.
  */
 async function openPipe(): Promise<{ reader: Socket; writer: number }> {
-  const folder = await mkdtemp(join(tmpdir(), "rotunda-pipe-"));
+  const { Socket } = await import("node:net");
+  swept ??= removeOldPipes();
+  await swept;
+  const path = join(tmpdir(), PIPE_NAME + uniqueName());
+  await promisify(execFile)("mkfifo", ["-m", "600", path]);
+  let reading: number | undefined;
   try {
-    const path = join(folder, "pipe");
-    await promisify(execFile)("mkfifo", ["-m", "600", path]);
-    const reading = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-    try {
-      const writer = openSync(path, constants.O_WRONLY);
-      return { reader: new Socket({ fd: reading, readable: true, writable: false }), writer };
-    } catch (error) {
-      closeSync(reading);
-      throw error;
-    }
+    reading = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+    const writer = openSync(path, constants.O_WRONLY | constants.O_NOFOLLOW);
+    return { reader: new Socket({ fd: reading, readable: true, writable: false }), writer };
+  } catch (error) {
+    if (reading !== undefined) closeSync(reading);
+    throw error;
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    unlinkSync(path);
+  }
+}
+
+const PIPE_NAME = "rotunda-pipe-";
+/** Milliseconds. */
+const OLD = 60_000;
+let swept: Promise<void> | undefined;
+
+/** Names that a process left because it was killed in the moment between making a pipe and opening it. */
+async function removeOldPipes(): Promise<void> {
+  const found = await readdir(tmpdir()).catch(() => []);
+  for (const name of found.filter((each) => each.startsWith(PIPE_NAME))) {
+    const path = join(tmpdir(), name);
+    const stats = await lstat(path).catch(() => undefined);
+    if (stats?.isFIFO() && Date.now() - stats.ctimeMs > OLD) await unlink(path).catch(() => undefined);
   }
 }
 

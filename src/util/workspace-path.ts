@@ -8,7 +8,6 @@
  * Hard links carry no trace of where else they lie, so a file with several names is not read, except in
  * folders that package managers fill with hard links. Writing replaces the name, never the shared content.
  */
-import { randomBytes } from "node:crypto";
 import type { Stats } from "node:fs";
 import { constants } from "node:fs";
 import { access, type FileHandle, lstat, mkdir, open, readlink, realpath, rename, unlink } from "node:fs/promises";
@@ -151,7 +150,7 @@ export async function writeInside(
     const target = at(basename(real));
     const before = await lstat(target).catch(ignoreMissing);
     await checkTarget(before, target, path, options);
-    const temporary = at(`.rotunda-${randomBytes(8).toString("hex")}.tmp`);
+    const temporary = at(`.rotunda-${process.pid}-${Math.random().toString(36).slice(2)}.tmp`);
     try {
       await writeNew(temporary, content, before);
       await rename(temporary, target);

@@ -143,7 +143,7 @@ async function checkAnswer(
   }
 }
 
-test("P1 killed before and after every commit: nothing told is lost, nothing happens twice, every run ends", async () => {
+test("D1 killed before and after every commit: nothing told is lost, nothing happens twice, every run ends", async () => {
   const unharmed = place();
   const { stderr } = await runChild(unharmed);
   const commits = told(unharmed.observed).at(-1)?.commits ?? 0;

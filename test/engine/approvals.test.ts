@@ -181,7 +181,7 @@ describe("with nobody at hand", () => {
   });
 });
 
-test("C22 what was approved is what runs: a hook that rewrites afterwards is refused", async () => {
+test("K22 what was approved is what runs: a hook that rewrites afterwards is refused", async () => {
   const { effects, write } = writing();
   let runs = 0;
   const { engine } = await engineWith({

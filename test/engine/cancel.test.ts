@@ -78,7 +78,7 @@ test("another process cancels, watches and steers a run", async () => {
   expect(await hung.engine.wait(second.id)).toMatchObject({ status: "cancelled" });
 });
 
-test("P7 one response has one owner: nobody else can take a living run", async () => {
+test("D7 one response has one owner: nobody else can take a living run", async () => {
   const folder = temporaryFolder();
   const { engine } = await engineWith({ model: hanging(), folder });
   const other = await engineWith({ store: await temporaryStore({}, folder) });
@@ -86,7 +86,7 @@ test("P7 one response has one owner: nobody else can take a living run", async (
   await expect(other.engine.resume(id)).rejects.toMatchObject({ code: "owned_elsewhere" });
 });
 
-test("stop leaves a response that can be resumed, and nothing is said twice", async () => {
+test("D11 stop leaves a response that can be resumed, and nothing is said twice", async () => {
   const folder = temporaryFolder();
   const first = await engineWith({ model: hanging(), folder });
   const { id } = await first.engine.start(start);

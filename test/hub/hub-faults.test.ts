@@ -355,7 +355,7 @@ describe("M13, M14, M16, M17, M19: what a server is and asks", () => {
     const hub = openHub(directory, [hostile(directory, { mode: "none" }, { env: { MY_TOKEN: "mine", TERM: "dumb" } })]);
     const seen = JSON.parse((await call(hub, "hostile__environment")).text) as Record<string, string>;
     expect(seen).toMatchObject({ MY_TOKEN: "mine", TERM: "dumb", PATH: process.env.PATH, LC_TEST: "C" });
-    const known = /^(HOME|LANG|LANGUAGE|LOGNAME|PATH|SHELL|TERM|TMPDIR|TZ|USER|MY_TOKEN|LC_.*)$/;
+    const known = /^(HOME|LANG|LANGUAGE|LOGNAME|PATH|SHELL|TERM|TMPDIR|TZ|USER|MY_TOKEN|ROTUNDA_PROCESS|LC_.*)$/;
     expect(Object.keys(seen).filter((name) => !known.test(name))).toEqual([]);
   });
 

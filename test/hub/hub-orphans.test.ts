@@ -61,6 +61,14 @@ describe("without a wrapper", () => {
     },
   );
 
+  it("close leaves nothing of a server that leaves its process group", async () => {
+    const directory = temporaryDirectory();
+    const hub = openHub(directory, [escaping(hostile(directory, { mode: "stubborn" }))]);
+    expect(await hub.list()).toHaveLength(4);
+    await hub.close();
+    await until(() => processesWith(directory).length === 0, 2);
+  });
+
   it("close during a start, and a server that dies, leave nothing", async () => {
     const directory = temporaryDirectory();
     const never = behindShell(hostile(directory, { mode: "never-starts" }, { name: "never", startTimeout: 0.1 }));

@@ -14,8 +14,8 @@ interface Line {
 const MAXIMUM = 2_000;
 
 /** The whole tree that holds a response: one line for each node, `*` at the response itself. */
-export async function outline(app: App, responseId: string): Promise<string> {
-  return (await treeLines(app, await rootOf(app, responseId))).map((line) => lineText(line, responseId)).join("");
+export async function outline(app: App, responseId: string, here = responseId): Promise<string> {
+  return (await treeLines(app, await rootOf(app, responseId))).map((line) => lineText(line, here)).join("");
 }
 
 export async function rootOf(app: App, id: string): Promise<string> {

@@ -153,11 +153,9 @@ export class TextPrinter implements Printer {
       err(errStyle.yellow("[degraded: the model could not answer; this was made of the tool results]\n"));
     if (response.error) err(`${errStyle.red("error:")} ${visible(response.error.message)} [${response.error.code}]\n`);
     if (this.#options.verbose) this.#statistics(response, duration);
-    err(
-      errStyle.dim(
-        `Response ID: ${response.id} (${response.status}; go on with: rotunda chat --from ${shortId(response.id)} "…")\n`,
-      ),
-    );
+    const goOn = response.endedAt === null ? "rotunda resume" : "rotunda chat --from";
+    const how = `${goOn} ${shortId(response.id)}${response.endedAt === null ? "" : ' "…"'}`;
+    err(errStyle.dim(`Response ID: ${response.id} (${response.status}; go on with: ${how})\n`));
   }
 
   #statistics(response: FullResponse, duration: number): void {

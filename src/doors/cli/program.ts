@@ -38,7 +38,8 @@ export async function runCommandLine(argv: readonly string[], makers: Makers): P
   addTools(program, act);
   addSetUp(program, act);
   try {
-    await program.parseAsync(withOldFlags(argv), { from: "user" });
+    // Without any word it is a conversation; a mistyped command must not become a prompt.
+    await program.parseAsync(argv.length === 0 ? ["chat"] : withOldFlags(argv), { from: "user" });
   } catch (error) {
     return usageError(error);
   }
@@ -113,7 +114,7 @@ function common(command: Command): Command {
 }
 
 function addChat(program: Command, act: Act): void {
-  common(program.command("chat", { isDefault: true }))
+  common(program.command("chat"))
     .description("Ask; without a prompt and at a terminal, talk line by line")
     .argument("[prompt...]", "what to do; piped stdin is added to it")
     .option("--model <id>", "model (rotunda models lists them)")

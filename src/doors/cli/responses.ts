@@ -43,13 +43,25 @@ export async function resumeOne(context: CommandContext, app: App, id: string, f
   });
   try {
     const top = await outermost(app, id);
+    const told = await lastSequence(app, top);
     const node = await app.engine.resume(top, await approverFor(context));
     context.streams.err(`Going on with ${shortId(node.id)}\n`);
     const { outputFormat: format, stream, verbose } = flags;
-    const options = { format, stream, verbose, streams: context.streams, interrupt: interrupt.signal };
+    // A person has seen what came before; a program that reads events gets all of them.
+    const after = format === "stream-json" ? -1 : told;
+    const options = { format, stream, verbose, streams: context.streams, interrupt: interrupt.signal, after };
     return (await followTurn(app, node, options)).exitCode;
   } finally {
     interrupt.dispose();
+  }
+}
+
+async function lastSequence(app: App, id: string): Promise<number> {
+  for (let last = -1; ; ) {
+    const events = await app.store.events(id, last, 5_000);
+    const end = events.at(-1);
+    if (!end) return last;
+    last = end.sequence_number;
   }
 }
 
@@ -65,7 +77,7 @@ export async function log(context: CommandContext, id: string | undefined, flags
   }
   if (roots.length === 0) context.streams.err("Nothing has been said yet.\n");
   const here = id === undefined ? "" : await app.engine.resolveId(id, "response");
-  for (const root of roots) context.streams.out(await outline(app, here || root));
+  for (const root of roots) context.streams.out(await outline(app, root, here));
   return 0;
 }
 

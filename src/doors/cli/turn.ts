@@ -20,6 +20,8 @@ export interface TurnOptions {
   streams: Streams;
   /** Cancels the turn; the caller listens to signals. */
   interrupt: AbortSignal;
+  /** Print from behind this number on. Default -1. */
+  after?: number;
 }
 
 export interface TurnResult {
@@ -38,7 +40,7 @@ export async function followTurn(app: App, started: ResponseNode, options: TurnO
   if (options.interrupt.aborted) onInterrupt();
   options.interrupt.addEventListener("abort", onInterrupt, { once: true });
   try {
-    for await (const event of engine.watch(started.id)) printer.event(event);
+    for await (const event of engine.watch(started.id, options.after ?? -1)) printer.event(event);
     const node = await engine.wait(started.id);
     printer.end(await engine.get(node.id), performance.now() - began);
     if (node.status === "waiting") await tellWaiting(app, node, options.streams);
