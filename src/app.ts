@@ -5,9 +5,10 @@
  */
 import { spawn } from "node:child_process";
 import { join } from "node:path";
-import { stateDirectory } from "./config/paths.ts";
+import { stateDirectory, userConfigDirectory } from "./config/paths.ts";
 import { createEngine } from "./engine/engine.ts";
 import type { HookOutcome } from "./engine/parts.ts";
+import type { Launch } from "./hub/hub-types.ts";
 import { createProfiles, type Profiles } from "./profiles/profiles.ts";
 import { projectInstructions } from "./profiles/project.ts";
 import { openSqliteStore, type SqliteOptions } from "./store/sqlite.ts";
@@ -59,7 +60,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   const hub = once(async () => {
     if (!config.servers.some((server) => !server.disabled)) return undefined;
     const { createHub } = await import("./hub/hub.ts");
-    const launch = hubLauncher(sandbox, state);
+    const launch = hubLauncher(sandbox, config, workspace);
     return createHub({ servers: config.servers, stateDir: state, workspace, launch, notify });
   });
   const hubView = once(async () => {
@@ -73,7 +74,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     };
     return { servers: () => made.servers(), test, close: () => made.close() };
   });
-  const tools = createTools(options, { sandbox, profiles, hub });
+  const tools = createTools(options, { sandbox, profiles, hub, hidden: [state, userConfigDirectory(environment)] });
   const engine = createEngine({
     store,
     models: { get: async (id) => (await registry()).get(id) },
@@ -111,16 +112,18 @@ export async function createApp(options: AppOptions): Promise<App> {
 }
 
 interface ToolParts {
+  /** What no command may see. */
+  hidden: string[];
   sandbox: () => Promise<Sandbox>;
   profiles: Profiles;
   hub: () => Promise<ToolSource | undefined>;
 }
 
 /** Built-in tools first, then the library's, then the hub's. The same array as long as its content is the same. */
-function createTools(options: AppOptions, { sandbox, profiles, hub }: ToolParts): ToolSource {
+function createTools(options: AppOptions, { sandbox, profiles, hub, hidden }: ToolParts): ToolSource {
   const own = once(async () => {
     const { createBuiltinTools } = await import("./tools/builtin.ts");
-    return [...createBuiltinTools({ sandbox, profiles: profiles.list() }), ...(options.tools ?? [])];
+    return [...createBuiltinTools({ sandbox, profiles: profiles.list(), hidden }), ...(options.tools ?? [])];
   });
   let fromHub: readonly Tool[] = [];
   let all: readonly Tool[] | undefined;
@@ -137,27 +140,22 @@ function createTools(options: AppOptions, { sandbox, profiles, hub }: ToolParts)
       const bare = name.replace(/^rotunda(?::|__)/, "");
       return (await own()).find((tool) => tool.name === bare) ?? (await (await hub())?.find(name));
     },
+    async accept(name) {
+      await (await hub())?.accept?.(name);
+    },
     async close() {
       await (await hub())?.close();
     },
   };
 }
 
-type LaunchSpec = { command: string; args: string[]; env: Record<string, string>; cwd: string };
-
-/** Stdio servers live in their own process namespace, so that none of them outlives us. Files and network are theirs. */
-function hubLauncher(sandbox: () => Promise<Sandbox>, state: string) {
-  return async (spec: LaunchSpec): Promise<LaunchSpec> => {
+/** Stdio servers live in a process namespace of their own, so that none outlives us; more only where it is asked for. */
+function hubLauncher(sandbox: () => Promise<Sandbox>, config: Config, workspace: string): Launch {
+  return async ({ server, command, args, env, cwd }) => {
     const ladder = await sandbox();
-    const { command, args, env, cwd } = ladder.wrap({
-      ...spec,
-      workspace: spec.cwd,
-      readOnly: false,
-      network: true,
-      hidden: [state],
-      writable: ["/"],
-    });
-    return { command, args, env, cwd };
+    const strict = config.servers.some((one) => one.name === server && one.sandbox === true);
+    if (!strict) return ladder.contain({ command, args, env, cwd });
+    return ladder.wrap({ command, args, env, cwd, workspace, readOnly: false, network: true, guardAbsent: false });
   };
 }
 

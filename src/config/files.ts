@@ -4,7 +4,7 @@
  * Invariant: reading changes nothing and starts nothing. A file that cannot be parsed is an error that
  * names it and, where the parser knows, the line.
  */
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { RotundaError } from "../types/error.ts";
@@ -33,7 +33,8 @@ interface Place {
 export function findPlaces(workspace: string, environment: NodeJS.ProcessEnv, explicit: string | undefined): Place[] {
   const places: Place[] = [];
   const add = (path: string, kind: FileKind, project: boolean) => {
-    if (existsSync(path)) places.push({ path, kind, project });
+    // A folder of that name is a sandbox's stand-in for a file that does not exist.
+    if (statSync(path, { throwIfNoEntry: false })?.isFile()) places.push({ path, kind, project });
   };
   const named = explicit ?? environment.ROTUNDA_CONFIG;
   if (named !== undefined && named !== "") {

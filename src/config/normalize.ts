@@ -130,6 +130,7 @@ function serverOf(name: string, raw: RawServer, file: ConfigFile): ServerConfig 
     ...(raw.timeout !== undefined && { timeout: raw.timeout }),
     ...(raw.startTimeout !== undefined && { startTimeout: raw.startTimeout }),
     ...(raw.retry && { retry: raw.retry }),
+    ...(raw.sandbox !== undefined && { sandbox: raw.sandbox }),
     ...(raw.tools && { tools: raw.tools as NonNullable<ServerConfig["tools"]> }),
   };
 }

@@ -65,6 +65,7 @@ const server = z.object({
   timeout: positive.optional().describe("Seconds for one call"),
   startTimeout: positive.optional().describe("Seconds that the first model call waits for this server"),
   retry: z.enum(["safe", "always"]).optional(),
+  sandbox: z.boolean().optional().describe("stdio: it writes only the workspace and a temporary folder"),
   tools: z.record(z.string(), serverTool).optional().describe("By glob over the server's own tool names"),
 });
 

@@ -196,6 +196,7 @@ class Schedule {
     const learned = await this.#parts.store.rules(this.#run.node.conversationId);
     const { digest } = call.approval;
     const answer = { approve: decision.decision === "allow", reason: decision.reason ?? null, digest };
+    if (answer.approve && call.tool.changed !== undefined) await this.#parts.tools.accept?.(call.tool.name);
     const again = await prepare(this.#parts, this.#run, call.entry, { ...this.#support, answer, learned });
     await this.#one(again);
   }

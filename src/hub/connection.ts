@@ -15,7 +15,7 @@ import { CallFailure, describe } from "./failures.ts";
 import type { HubEnvironment, ServerInfo, ServerState } from "./hub-types.ts";
 import { type Manifest, manifestKey, mergeListing, type PinnedTool, readManifest, writeManifest } from "./manifest.ts";
 import { createScrubber, serverEnvironment } from "./server-environment.ts";
-import { type CallOptions, openSession, type Session } from "./session.ts";
+import type { CallOptions, Session, SessionTarget } from "./session.ts";
 import type { StdioTransport } from "./stdio-transport.ts";
 
 /** Milliseconds. */
@@ -132,6 +132,8 @@ export class Connection {
     const signal = this.#lifetime.signal;
     try {
       await this.#closing;
+      // Neither child processes nor HTTP are loaded where remembered lists are enough.
+      const { openSession } = await import("./session.ts");
       const session = await openSession({
         target: this.#target(),
         version: this.#environment.version,
@@ -162,7 +164,7 @@ export class Connection {
     }
   }
 
-  #target(): Parameters<typeof openSession>[0]["target"] {
+  #target(): SessionTarget {
     const { config } = this;
     if (config.transport === "http") {
       if (!config.url) throw new Error("the server has no url");

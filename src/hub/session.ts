@@ -42,9 +42,11 @@ export interface Session {
   close(): Promise<void>;
 }
 
+/** `process` is asked anew for each process. */
+export type SessionTarget = { process: () => Promise<LaunchCommand> } | { endpoint: HttpEndpoint };
+
 export interface SessionOptions {
-  /** `process` is asked anew for each process. */
-  target: { process: () => Promise<LaunchCommand> } | { endpoint: HttpEndpoint };
+  target: SessionTarget;
   version: string;
   /** The generation that worked before. */
   era: Era | undefined;

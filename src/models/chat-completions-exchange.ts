@@ -122,6 +122,7 @@ export class ChatCompletionsExchange implements Receiver {
       this.#timer = setTimeout(() => {
         this.#complete();
         this.#exchange?.abort();
+        this.#sink.flush();
       }, FINISH_GRACE);
   }
 

@@ -126,6 +126,8 @@ class AnswerStream implements AsyncIterableIterator<ModelEvent> {
 
   /** The reader has enough: the socket is closed. */
   return(): Promise<IteratorResult<ModelEvent>> {
+    this.#queue.length = 0;
+    this.#head = 0;
     if (this.#state !== "ended") this.#stop("ended");
     return Promise.resolve({ value: undefined, done: true });
   }
@@ -247,7 +249,9 @@ class AnswerStream implements AsyncIterableIterator<ModelEvent> {
     const waiting = this.#waiting;
     if (!waiting) return;
     this.#waiting = null;
-    if (state === "ended") waiting.resolve({ value: undefined, done: true });
+    const value = this.#take();
+    if (value) waiting.resolve({ value, done: false });
+    else if (state === "ended") waiting.resolve({ value: undefined, done: true });
     else {
       this.#state = "ended";
       waiting.reject(this.#failure);

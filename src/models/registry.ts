@@ -54,6 +54,7 @@ class Registry implements ModelRegistry {
   readonly #registered = new Map<string, Model>();
   readonly #models = new Map<string, Promise<Model>>();
   readonly #defaults = new Map<EnvironmentEndpoint, Promise<string>>();
+  #demoModel: Promise<Model> | null = null;
   #local: { at: number; found: Promise<FoundServer[]> } | null = null;
 
   constructor(options: ModelRegistryOptions) {
@@ -214,9 +215,9 @@ class Registry implements ModelRegistry {
     return withFallback(first, [other ?? (next ? await this.#make(next, path) : await this.#demo())]);
   }
 
-  async #demo(): Promise<Model> {
-    const { createDemoModel } = await import("./demo.ts");
-    return createDemoModel();
+  #demo(): Promise<Model> {
+    this.#demoModel ??= import("./demo.ts").then(({ createDemoModel }) => createDemoModel());
+    return this.#demoModel;
   }
 
   async #notFound(wanted: string): Promise<RotundaError> {

@@ -238,7 +238,8 @@ export function readRetryAfter(
   if (precise !== undefined && precise.trim() !== "" && Number(precise) >= 0) return Number(precise);
   const value = first(headers["retry-after"]);
   if (value === undefined || value.trim() === "") return undefined;
-  if (Number(value) >= 0) return Number(value) * 1000;
+  const seconds = Number(value);
+  if (!Number.isNaN(seconds)) return seconds >= 0 ? seconds * 1000 : undefined;
   const date = Date.parse(value);
   return Number.isNaN(date) ? undefined : Math.max(0, date - now);
 }

@@ -265,7 +265,6 @@ function parseObject(raw: Buffer): JsonObject | null {
 
 let callCount = 0;
 
-/** A call as the fragments of its deltas. */
 function fragmentsOf(call: UpstreamCall, index: number): JsonObject[] {
   const { name, extra } = call;
   const id = call.id ?? `call_${++callCount}`;

@@ -69,6 +69,8 @@ export interface ServerConfig {
   startTimeout?: number;
   /** "safe" (default): repeat only what cannot have run or is marked repeatable; "always": notion-open-agent's way. */
   retry?: "safe" | "always";
+  /** stdio: also its files are shut in: it writes only the workspace and a temporary folder. Default false. */
+  sandbox?: boolean;
   /** Overrides by glob over the server's own tool names. */
   tools?: Record<string, ServerToolConfig>;
   /** Where it was read, for messages. */

@@ -101,5 +101,7 @@ export interface ToolSource {
   list(signal?: AbortSignal): Promise<readonly Tool[]>;
   /** Finds a tool by the name that a model or a person wrote, in any of the accepted spellings. */
   find(name: string): Promise<Tool | undefined>;
+  /** A person has seen what changed about this tool and allowed it. */
+  accept?(name: string): Promise<void>;
   close(): Promise<void>;
 }

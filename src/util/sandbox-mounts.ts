@@ -209,9 +209,9 @@ interface Guard {
 function guard(workspace: string, absentToo: boolean): { guards: Guard[]; release(): void } {
   const guards: Guard[] = [];
   const placed: Placeholder[] = [];
-  const protect = (path: string, content: string | null): void => {
+  const protect = (path: string, content: string | null, evenIfAbsent = absentToo): void => {
     if (!present(path)) {
-      if (!absentToo) return;
+      if (!evenIfAbsent) return;
       const folder = dirname(path);
       if (!present(folder) || isPlaceholder(folder)) {
         protect(folder, null);
@@ -228,7 +228,8 @@ function guard(workspace: string, absentToo: boolean): { guards: Guard[]; releas
     // An empty folder that cannot be written is shown the cheapest way.
     guards.push({ path, kind: isPlaceholder(path) && isDirectory(path) ? "hidden" : "readOnly" });
   };
-  for (const path of CONTROL_FILES) protect(join(workspace, path), null);
+  // Programs read `.env` wherever it stands and stumble over a folder of that name; what we take from it needs trust.
+  for (const path of CONTROL_FILES) protect(join(workspace, path), null, absentToo && path !== ".env");
   for (const path of EDITOR_FILES) if (present(join(workspace, path))) protect(join(workspace, path), "");
   const git = join(workspace, ".git");
   const repository = isDirectory(git) && !isPlaceholder(git);

@@ -35,7 +35,11 @@ export interface Sandbox {
   readonly level: SandboxLevel;
   /** The command line that runs the request within the sandbox. Standard streams pass through untouched. Throws when the workspace does not exist. */
   wrap(request: SandboxRequest): SandboxedCommand;
+  /** Only the processes are shut in: they end with the command and with us, and see files and network as we do. */
+  contain(request: ContainRequest): SandboxedCommand;
 }
+
+export type ContainRequest = Pick<SandboxRequest, "command" | "args" | "env"> & { cwd: string };
 
 const found = new Map<string, Promise<Sandbox>>();
 
@@ -130,6 +134,7 @@ const unprotected: Sandbox = {
   wrap: ({ command, args, env, cwd, workspace }) => {
     return { command, args, env, cwd: cwd ?? workspace, namespaced: false, release: () => undefined };
   },
+  contain: (request) => ({ ...request, namespaced: false, release: () => undefined }),
 };
 
 /**
@@ -173,7 +178,19 @@ function bubblewrap(bwrap: string, userNamespace: boolean): Sandbox {
       release: plan.release,
     };
   };
-  return { level: "bwrap", wrap };
+  const contain = ({ command, args, env, cwd }: ContainRequest): SandboxedCommand => {
+    const flags = ["--dev-bind", "/", "/", "--proc", "/proc", "--unshare-pid", "--die-with-parent", "--as-pid-1"];
+    if (userNamespace) flags.push("--unshare-user");
+    return {
+      command: bwrap,
+      args: [...flags, "--chdir", cwd, "--", "/bin/sh", "-c", FIRST_PROCESS, "sh", command, ...args],
+      env,
+      cwd: "/",
+      namespaced: true,
+      release: () => undefined,
+    };
+  };
+  return { level: "bwrap", wrap, contain };
 }
 
 function bubblewrapMount({ kind, path, directory }: Mount): string[] {
@@ -235,7 +252,22 @@ function namespaces(tools: NamespaceTools): Sandbox {
       release: plan.release,
     };
   };
-  return { level: "unshare", wrap };
+  const contain = ({ command, args, env, cwd }: ContainRequest): SandboxedCommand => {
+    const flags = ["--pid", "--fork", "--kill-child", "--mount-proc"];
+    if (uid !== 0) flags.unshift("--user", `--map-user=${uid}`, `--map-group=${gid}`);
+    return {
+      command: tools.setpriv,
+      args: [
+        ...["--pdeathsig", "KILL", "--", "/bin/sh", "-c", QUIET_OUTSIDE, "sh", tools.unshare, ...flags, "--"],
+        ...["/bin/sh", "-c", `exec 2>&9 9>&-; ${FIRST_PROCESS}`, "sh", command, ...args],
+      ],
+      env,
+      cwd,
+      namespaced: true,
+      release: () => undefined,
+    };
+  };
+  return { level: "unshare", wrap, contain };
 }
 
 /** `unshare` complains on the command's standard error when the command is killed; inside, that is put back. */

@@ -121,7 +121,7 @@ describe("rendering", () => {
       ]),
     ];
     const [, assistant] = render(history, renderer);
-    const ids = (assistant?.tool_calls as JsonObject[]).map(({ id }) => id);
+    const ids = ((assistant?.tool_calls ?? []) as JsonObject[]).map(({ id }) => id);
     expect(ids[0]).toMatch(/^[A-Za-z0-9]{9}$/);
     expect(ids[1]).toBe("abcDEF123");
     expect(render(history, new HistoryRenderer({ ...options, shortCallIds: true }))[1]).toEqual(assistant);

@@ -6,7 +6,10 @@ import { followTurn } from "./turn.ts";
 
 /** Resolves with the exit code. */
 export async function chat(context: CommandContext, words: readonly string[], flags: ChatFlags): Promise<number> {
-  const piped = words.length > 0 || !process.stdin.isTTY ? await readPipedInput() : "";
+  // Both take a moment, so they go on beside each other; the app's failure is told when it is asked for.
+  const input = readPipedInput(words.length > 0);
+  if (words.length > 0) context.app(flags).catch(() => undefined);
+  const piped = await input;
   const prompt = [words.join(" "), piped.trim()].filter((text) => text.trim() !== "").join("\n\n");
   if (prompt === "") {
     if (!context.interactive || flags.outputFormat !== "text") {

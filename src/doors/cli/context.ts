@@ -101,19 +101,38 @@ export function interruptible(onTerminate: () => void): { signal: AbortSignal; d
   };
 }
 
-/** All of piped stdin; empty where stdin is a terminal. Over 50 MB is an error. */
-export async function readPipedInput(): Promise<string> {
+/** Milliseconds that a prompt waits for company from stdin: a shell's pipe always ends, a program's may never. */
+const PIPE_PATIENCE = 3_000;
+const SOCKET_PATIENCE = 25;
+const MAXIMUM_INPUT = 50_000_000;
+
+/**
+ * All of piped stdin; empty where stdin is a terminal or nothing at all. With `optional` (there is a prompt
+ * already) a stdin that stays silent is left alone.
+ */
+export async function readPipedInput(optional: boolean): Promise<string> {
   if (process.stdin.isTTY) return "";
   const { fstatSync } = await import("node:fs");
   const stat = fstatSync(0);
-  // Neither a pipe nor a file: /dev/null, a closed stdin, a socket that nobody will ever end.
-  if (!stat.isFIFO() && !stat.isFile()) return "";
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > 50_000_000) throw new RotundaError("usage", "stdin is longer than 50 MB");
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
+  if (!stat.isFIFO() && !stat.isFile() && !stat.isSocket()) return "";
+  const patience = stat.isSocket() ? SOCKET_PATIENCE : PIPE_PATIENCE;
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const giveUp = setTimeout(() => finish(), patience);
+    if (!optional) clearTimeout(giveUp);
+    const finish = () => {
+      clearTimeout(giveUp);
+      process.stdin.off("data", onData).off("end", finish).off("error", reject);
+      process.stdin.destroy();
+      resolve(Buffer.concat(chunks).toString("utf8"));
+    };
+    const onData = (chunk: Buffer) => {
+      clearTimeout(giveUp);
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size > MAXIMUM_INPUT) reject(new RotundaError("usage", "stdin is longer than 50 MB"));
+    };
+    process.stdin.on("data", onData).on("end", finish).on("error", reject);
+  });
 }
