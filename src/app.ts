@@ -53,7 +53,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   });
   const registry = once(async () => {
     const { createModelRegistry } = await import("./models/registry.ts");
-    const made = createModelRegistry({ configs: config.models, environment, probeLocal: true });
+    const made = createModelRegistry({ configs: config.models, environment, probeLocal: true, redact });
     for (const model of options.models ?? []) made.register(model);
     return made;
   });
@@ -106,6 +106,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     async close() {
       await engine.stop();
       await tools.close();
+      if (registry.made()) await (await registry()).close();
       await store.close();
     },
   };
@@ -159,9 +160,14 @@ function hubLauncher(sandbox: () => Promise<Sandbox>, config: Config, workspace:
   };
 }
 
-function once<T>(make: () => Promise<T>): () => Promise<T> {
+/** Makes it at the first call; `made` tells whether there was one. */
+function once<T>(make: () => Promise<T>): (() => Promise<T>) & { made(): boolean } {
   let made: Promise<T> | undefined;
-  return () => (made ??= make());
+  const get = () => {
+    made ??= make();
+    return made;
+  };
+  return Object.assign(get, { made: () => made !== undefined });
 }
 
 function once1<T>(make: (key: string) => Promise<T>): (key: string) => Promise<T> {

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { call, cleanup, context, count, hostile, openHub, temporaryDirectory, tool, until } from "./support.ts";
 
 describe("M1: a server that dies on a call", () => {
-  it("is an error of that call, which is not run again; the next call has a new process", async () => {
+  it("B30 is an error of that call, which is not run again; the next call has a new process", async () => {
     const directory = temporaryDirectory();
     const server = hostile(directory, { mode: "die-once" });
     const hub = openHub(directory, [server]);
@@ -81,7 +81,7 @@ describe("N15: attempts", () => {
 });
 
 describe("M2: a server that cannot start", () => {
-  it("is failed with its last words, and the others work", async () => {
+  it("B33 is failed with its last words, and the others work", async () => {
     const directory = temporaryDirectory();
     const hub = openHub(directory, [
       hostile(directory, { mode: "die-at-start" }, { name: "dies" }),

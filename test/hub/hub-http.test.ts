@@ -92,7 +92,7 @@ describe("both generations", () => {
     await until(() => endpoint.calls.filter((each) => each === "wait ended").length === 2);
   });
 
-  it.each(["modern", "legacy"] as const)("tools/list_changed leads to a new list (%s)", async (generation) => {
+  it.each(["modern", "legacy"] as const)("N13 tools/list_changed leads to a new list (%s)", async (generation) => {
     const endpoint = await started(generation === "modern" ? serveModern("reject") : serveLegacy());
     const hub = openHub(temporaryDirectory(), [http(endpoint)]);
     await hub.list();

@@ -105,7 +105,7 @@ describe("refusals", () => {
   });
 });
 
-describe("failures that are safe to repeat", () => {
+describe("U6 U7 failures that are safe to repeat", () => {
   it.each([
     ["U6", 408],
     ["U7", 409],

@@ -229,7 +229,7 @@ describe("odd and hostile answers", () => {
   });
 });
 
-describe("U32 reasoning", () => {
+describe("U32 F19 reasoning", () => {
   it.each(["reasoning_content", "reasoning", "thinking"] as const)(
     "%s is told, kept, and sent back to its own model only",
     async (field) => {

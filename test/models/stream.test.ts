@@ -192,7 +192,7 @@ describe("reading", () => {
     expect((await ask(model)).finish).not.toHaveProperty("usage");
   });
 
-  it("calls of every odd form: no id, one id twice, all with index 0, arguments as an object", async () => {
+  it("B10 calls of every odd form: no id, one id twice, all with index 0, arguments as an object", async () => {
     const event = (...calls: object[]) => JSON.stringify({ choices: [{ index: 0, delta: { tool_calls: calls } }] });
     const call = (more: object, name: string, given: unknown) => ({ ...more, function: { name, arguments: given } });
     const events = [

@@ -25,7 +25,7 @@ const levels = await Promise.all(
 const orphans = (seconds: string) =>
   `sleep ${seconds} & setsid sleep ${seconds} & (setsid sh -c 'sleep ${seconds} & sleep ${seconds}' &)`;
 
-describe.each(levels)("bash on step $level", ({ level, found }) => {
+describe.each(levels)("F7 bash on step $level", ({ level, found }) => {
   const it = test.skipIf(found !== level);
   const itWithin = test.skipIf(found !== level || level === "none");
   const tool = createBashTool({ sandbox: () => detectSandbox("auto", [level]) });
@@ -45,7 +45,7 @@ describe.each(levels)("bash on step $level", ({ level, found }) => {
     expect((await run("cat; read x; tty; echo end")).text).toContain("end");
   });
 
-  it("leaves no survivors at the end, at the timeout and at a cancel", async () => {
+  it("T3 leaves no survivors at the end, at the timeout and at a cancel", async () => {
     const seconds = uniqueSeconds();
     await run(`${orphans(seconds)}; sleep 0.2`);
     expect(carriers(seconds)).toEqual([]);
@@ -77,7 +77,7 @@ describe.each(levels)("bash on step $level", ({ level, found }) => {
     expect(await eventually(() => carriers(seconds).length === 0, 5000)).toBe(true);
   });
 
-  it("a flood is cut, told and ended", async () => {
+  it("T4 a flood is cut, told and ended", async () => {
     const { text, isError } = await run("yes");
     expect(isError).toBe(true);
     expect(text).toContain("bytes left out");
@@ -85,7 +85,7 @@ describe.each(levels)("bash on step $level", ({ level, found }) => {
     expect(text.length).toBeLessThan(600_000);
   });
 
-  it("shows no secret of ours", async () => {
+  it("T7 shows no secret of ours", async () => {
     process.env.ROTUNDA_BASH_SECRET = "PRIVATE-VALUE";
     try {
       const command = level === "none" ? "env" : "env; cat /proc/$PPID/environ /proc/1/environ";

@@ -36,7 +36,7 @@ const read = (...files: JsonObject[]) => readTool.run({ files }, context(workspa
 const edit = (file_path: string, ...edits: JsonObject[]) => editTool.run({ file_path, edits }, context(workspace));
 const write = (file_path: string, content: string) => writeTool.run({ file_path, content }, context(workspace));
 
-describe("read", () => {
+describe("F6 read", () => {
   test("one whole file is its bare text", async () => {
     expect(await read({ file_path: "three" })).toEqual({ text: "one\ntwo\nthree\n" });
     expect(await read({ file_path: join(workspace, "two") })).toEqual({ text: "a\nb" });
@@ -162,7 +162,7 @@ describe("read", () => {
   });
 });
 
-describe("write", () => {
+describe("F8 write", () => {
   test("creates with folders and replaces", async () => {
     expect(await write("x/y/new", "héllo")).toMatchObject({ text: "Successfully wrote 6 bytes to x/y/new" });
     expect(get("x/y/new")).toBe("héllo");

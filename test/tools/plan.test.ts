@@ -9,7 +9,7 @@ import type { Delegation, DelegationResult } from "../../src/types/tool.ts";
 import { detectSandbox } from "../../src/util/sandbox.ts";
 import { context } from "./context.ts";
 
-describe("TodoWrite", () => {
+describe("F11 TodoWrite", () => {
   const todo = (...todos: unknown[]) => todoTool.run({ todos } as JsonObject, context("/"));
   const entry = (content: string, status: string, activeForm = `${content}ing`) => ({ content, status, activeForm });
 
@@ -38,7 +38,7 @@ describe("TodoWrite", () => {
   });
 });
 
-describe("task", () => {
+describe("F12 T14 task", () => {
   const tool = createTaskTool([
     { name: "explore", description: "looks around" },
     { name: "plan", description: "makes plans" },
@@ -130,7 +130,7 @@ describe("createBuiltinTools", () => {
     profiles: [{ name: "general", description: "all" }],
   });
 
-  test("stable order, names that models accept, access and advice", () => {
+  test("B13 stable order, names that models accept, access and advice", () => {
     expect(tools.map(({ name, access }) => `${name} ${access}`)).toEqual([
       "read read",
       "write write",

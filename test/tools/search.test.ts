@@ -33,7 +33,7 @@ describe.each(["auto", "none"] as const)("with sandbox %s", (preference) => {
   const glob = (input: JsonObject) => globTool.run(input, context(workspace));
   const grep = (input: JsonObject) => grepTool.run(input, context(workspace));
 
-  describe("glob", () => {
+  describe("F9 T9 glob", () => {
     test("takes ** anywhere, answers sorted paths of the workspace", async () => {
       for (const path of [
         "b.ts",
@@ -120,7 +120,7 @@ describe.each(["auto", "none"] as const)("with sandbox %s", (preference) => {
     });
   });
 
-  describe("grep", () => {
+  describe("F10 grep", () => {
     test("answers path:line:text", async () => {
       put("a.ts", "one\ntwo foo\nthree\n");
       put("b/c.js", "Foo\r\nfoo\r\n");
@@ -166,7 +166,7 @@ describe.each(["auto", "none"] as const)("with sandbox %s", (preference) => {
       expect(await grep({ pattern: "x", file_pattern: "--pre=touch" })).toMatchObject({ text: "No matches found" });
     });
 
-    test("a hostile expression, long lines and many matches are bounded", async () => {
+    test("T8 a hostile expression, long lines and many matches are bounded", async () => {
       put("hostile", `${"a".repeat(5000)}!\n`);
       expect((await grep({ pattern: "^(a+)+$" })).text).toBe("No matches found");
       put("long", `${"x".repeat(3_000_000)}needle\n`);

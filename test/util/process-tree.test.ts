@@ -44,7 +44,7 @@ describe("runProcess", () => {
     expect((await run("exec 0<&-; exit 0", { input: "x".repeat(1 << 20) })).exitCode).toBe(0);
   });
 
-  test("no controlling terminal", async () => {
+  test("T6 no controlling terminal", async () => {
     expect((await run(": < /dev/tty")).exitCode).not.toBe(0);
   });
 

@@ -200,7 +200,7 @@ describe.each(steps)("step $level", ({ level, sandbox }) => {
     )
     .join("\n");
 
-  it("files that steer us are not made where they do not exist, and no stand-in stays", async () => {
+  it("T2 files that steer us are not made where they do not exist, and no stand-in stays", async () => {
     const { output } = await inside(
       sandbox,
       `${attack}\ngit init . && echo INIT; cat .env rotunda.yaml .git/config; echo done`,

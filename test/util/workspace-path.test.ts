@@ -52,7 +52,7 @@ async function readThrough(path: string): Promise<string> {
   }
 }
 
-describe("resolveInWorkspace", () => {
+describe("T1 resolveInWorkspace", () => {
   test("resolves names that exist and names that do not", async () => {
     expect(await resolveInWorkspace(workspace, "file")).toEqual({ real: join(workspace, "file"), inside: true });
     expect(await resolveInWorkspace(workspace, "x/y/z")).toEqual({ real: join(workspace, "x/y/z"), inside: true });

@@ -1,0 +1,30 @@
+/** The least MCP server over stdio: enough to be listed and remembered. */
+import { createInterface } from "node:readline";
+
+const tools = ["one", "two", "three"].map((name) => ({
+  name,
+  description: `Does ${name}`,
+  inputSchema: { type: "object", properties: { text: { type: "string" } } },
+}));
+
+interface Request {
+  id?: number;
+  method: string;
+  params?: { protocolVersion?: string };
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, method, params } = JSON.parse(line) as Request;
+  if (id === undefined) continue;
+  const result =
+    method === "initialize"
+      ? {
+          protocolVersion: params?.protocolVersion,
+          capabilities: { tools: {} },
+          serverInfo: { name: "bench", version: "1" },
+        }
+      : method === "tools/list"
+        ? { tools }
+        : {};
+  process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", id, result })}\n`);
+}

@@ -1,0 +1,33 @@
+/** What the processes of a measurement tell each other. */
+
+/** Conversations side by side; each has `turns` turns of `steps` tool calls and an answer. */
+export interface Job {
+  conversations: number;
+  turns: number;
+  steps: number;
+}
+
+/** Of one job. */
+export interface Outcome {
+  /** Milliseconds. */
+  wall: number;
+  /** User and system time of the process, microseconds. */
+  cpu: number;
+  /** Of each turn, where there was one conversation: milliseconds, and bytes sent to disk. */
+  turns: { wall: number; written: number }[];
+}
+
+export interface Answers {
+  ready: { url: string };
+  last: { moment: number; body: string };
+}
+
+/** The tool of the jobs does the least that a tool can do. */
+export const TOOL = {
+  name: "lookup",
+  description: "Looks up a number",
+  parameters: { type: "object", properties: { number: { type: "integer" } }, required: ["number"] },
+};
+
+/** Tells the upstream how many tool calls to ask for. */
+export const prompt = (steps: number): string => `Look up the numbers, steps=${steps}.`;
