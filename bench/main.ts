@@ -26,6 +26,8 @@ const { values: flags } = parseArgs({
   },
 });
 
+const header = ["measured", "ours", "bare", "value", "goal", ""];
+
 const rows: Row[] = [];
 const failures: string[] = [];
 const names = measurements.map(({ name }) => name);
@@ -65,8 +67,6 @@ function cells(row: Row): string[] {
     isMet(row) ? "ok" : "over",
   ];
 }
-
-const header = ["measured", "ours", "bare", "value", "goal", ""];
 
 function table(measured: readonly Row[]): string {
   const lines = [header, ...measured.map(cells)];

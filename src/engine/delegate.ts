@@ -95,6 +95,8 @@ export async function readOutput(
   const matches = entries.filter(({ item }) => matchesReference(item.id, reference));
   const [match] = matches;
   if (!match || matches.length > 1) return undefined;
+  // It may be an output of a moment ago, still on its way to the disk.
+  await run.commit();
   return (await parts.store.output(match.item.id)) ?? match.item.output ?? undefined;
 }
 

@@ -20,12 +20,25 @@ interface Common {
 
 type Run = (context: CommandContext) => Promise<number>;
 
+type Act = (common: Common, run: Run) => Promise<void>;
+
 /** Runs one command line; resolves with the exit code. */
 export async function runCommandLine(argv: readonly string[], makers: Makers): Promise<number> {
   let exitCode = 0;
-  const act = async (common: Common, run: Run) => {
+  const program = createProgram(async (common, run) => {
     exitCode = await withContext(common, makers, run);
-  };
+  });
+  try {
+    // Without any word it is a conversation; a mistyped command must not become a prompt.
+    await program.parseAsync(argv.length === 0 ? ["chat"] : withOldFlags(argv), { from: "user" });
+  } catch (error) {
+    return usageError(error);
+  }
+  return exitCode;
+}
+
+/** All commands with their flags and help; `act` carries out the one that is called. */
+export function createProgram(act: Act): Command {
   const program = new Command("rotunda")
     .description("One agent engine, many doors, every answer a checkpoint.")
     .version(ROTUNDA_VERSION)
@@ -37,16 +50,8 @@ export async function runCommandLine(argv: readonly string[], makers: Makers): P
   addApprovals(program, act);
   addTools(program, act);
   addSetUp(program, act);
-  try {
-    // Without any word it is a conversation; a mistyped command must not become a prompt.
-    await program.parseAsync(argv.length === 0 ? ["chat"] : withOldFlags(argv), { from: "user" });
-  } catch (error) {
-    return usageError(error);
-  }
-  return exitCode;
+  return program;
 }
-
-type Act = (common: Common, run: Run) => Promise<void>;
 
 async function withContext(common: Common, makers: Makers, run: Run): Promise<number> {
   const debug = (common.debug ?? "").split(",").filter((topic) => topic !== "");
