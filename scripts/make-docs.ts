@@ -1,0 +1,201 @@
+/**
+ * The generated parts of the documentation: `node scripts/make-docs.ts` writes them, scripts/check-docs.ts
+ * compares them.
+ *
+ * Invariant: what is generated depends on nothing but the files of the project: the same tree gives the same
+ * text. What stands outside the markers is never touched.
+ */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Command, Option } from "commander";
+import { z } from "zod";
+import { configSchema } from "../src/config/schema.ts";
+import { createProgram } from "../src/doors/cli/program.ts";
+import { type Promised, promises } from "../test/promises.ts";
+
+export const root = join(import.meta.dirname, "..");
+
+export const packageFile = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+  version: string;
+  dependencies: Record<string, string>;
+  devDependencies: Record<string, string>;
+};
+
+// The build puts the version in; here the sources run as they are.
+Object.assign(globalThis, { ROTUNDA_VERSION: packageFile.version });
+
+/** A command with the words that call it: `hub test`. */
+export interface NamedCommand {
+  name: string;
+  command: Command;
+}
+
+/** Every command that does something, in the order of the help. */
+export function commands(): NamedCommand[] {
+  const program = createProgram(async () => undefined);
+  return program.commands.flatMap((command) =>
+    command.commands.length === 0
+      ? [{ name: command.name(), command }]
+      : command.commands.map((inner) => ({ name: `${command.name()} ${inner.name()}`, command: inner })),
+  );
+}
+
+/** Flags that every command takes. */
+export function commonFlags(all: readonly NamedCommand[]): string[] {
+  const [first, ...others] = all.map(({ command }) => command.options.map((option) => option.flags));
+  return (first ?? []).filter((flags) => others.every((list) => list.includes(flags)));
+}
+
+/** The JSON Schema of rotunda.yaml, as `schema/rotunda.schema.json` holds it. */
+export function configJsonSchema(): z.core.JSONSchema.JSONSchema {
+  const schema = z.toJSONSchema(configSchema, {
+    io: "input",
+    override: ({ jsonSchema }) => {
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+    },
+  });
+  return { ...schema, title: "Configuration of Rotunda" };
+}
+
+/** Every file that holds something generated: its path from the root, and its whole text as it should be. */
+export function generatedFiles(): Map<string, string> {
+  const all = commands();
+  const readme = withParts("README.md", {
+    commands: commandTable(all),
+    promises: promisesTable(promises),
+    benchmarks: benchmarks(),
+  });
+  return new Map([
+    ["README.md", readme],
+    ["docs/command-line.md", withParts("docs/command-line.md", { commands: commandReference(all) })],
+    ["schema/rotunda.schema.json", `${JSON.stringify(configJsonSchema(), null, 2)}\n`],
+  ]);
+}
+
+/** The file with each part between `<!-- name -->` and `<!-- /name -->` put in anew. Throws where a marker is missing. */
+function withParts(path: string, parts: Record<string, string>): string {
+  let text = readFileSync(join(root, path), "utf8");
+  for (const [name, part] of Object.entries(parts)) {
+    const begin = `<!-- ${name} -->`;
+    const end = `<!-- /${name} -->`;
+    const from = text.indexOf(begin);
+    const to = text.indexOf(end);
+    if (from < 0 || to < from) throw new Error(`${path}: the markers ${begin} and ${end} are missing`);
+    text = `${text.slice(0, from + begin.length)}\n${part.trim()}\n${text.slice(to)}`;
+  }
+  return text;
+}
+
+function cell(text: string): string {
+  return text.replaceAll("|", "\\|").replaceAll("\n", " ");
+}
+
+function tableOf(header: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+  return [line(header), line(header.map(() => "---")), ...rows.map((row) => line(row.map(cell)))].join("\n");
+}
+
+function usageOf({ name, command }: NamedCommand): string {
+  const words = command.registeredArguments.map((argument) => {
+    const word = argument.variadic ? `${argument.name()}...` : argument.name();
+    return argument.required ? `<${word}>` : `[${word}]`;
+  });
+  return ["rotunda", name, ...words].join(" ");
+}
+
+function commandTable(all: readonly NamedCommand[]): string {
+  return tableOf(
+    ["command", "what it does"],
+    all.map((each) => [`\`${usageOf(each)}\``, each.command.description()]),
+  );
+}
+
+function commandReference(all: readonly NamedCommand[]): string {
+  const common = commonFlags(all);
+  const [first] = all;
+  const shared = first?.command.options.filter((option) => common.includes(option.flags)) ?? [];
+  const sections = all.map((each) => {
+    const own = each.command.options.filter((option) => !common.includes(option.flags));
+    const argumentRows = each.command.registeredArguments.map((one) => [`\`${one.name()}\``, one.description]);
+    const rows = [...argumentRows, ...own.map(flagRow)];
+    const parts = [`### ${each.name}`, `\`${usageOf(each)}\``, `${each.command.description()}.`];
+    if (rows.length > 0) parts.push(tableOf(["argument or flag", "meaning"], rows));
+    return parts.join("\n\n");
+  });
+  const every = ["### Flags of every command", tableOf(["flag", "meaning"], shared.map(flagRow))].join("\n\n");
+  return [every, ...sections].join("\n\n");
+}
+
+function flagRow(option: Option): string[] {
+  const facts: string[] = [];
+  const choices = option.argChoices ?? [];
+  if (choices.some((choice) => !option.description.includes(choice))) facts.push(`one of ${choices.join(", ")}`);
+  if (option.defaultValue !== undefined) facts.push(`default: ${String(option.defaultValue)}`);
+  if (option.hidden) facts.push("not shown in the help");
+  const more = facts.length > 0 ? ` (${facts.join("; ")})` : "";
+  return [`\`${option.flags}\``, `${option.description}${more}`];
+}
+
+/** Whose promises a letter stands for; the order of the table. */
+const families: Record<string, string> = {
+  N: "What users of notion-open-agent rely on",
+  F: "What users of Finta rely on",
+  P: "What users of Polybrain rely on",
+  B: "Promises that the earlier systems made and broke",
+  U: "Faults of model endpoints",
+  M: "Faults of MCP servers",
+  T: "Faults and misuse of tools",
+  D: "Faults of processes and disk",
+  K: "Faults of clients",
+};
+
+function promisesTable(all: readonly Promised[]): string {
+  const letters = [...new Set(all.map(({ id }) => id.replace(/\d+$/, "")))];
+  const order = [...Object.keys(families), ...letters.filter((letter) => !(letter in families)).sort()];
+  const groups = order.flatMap((letter) => {
+    const members = all.filter(({ id }) => id.replace(/\d+$/, "") === letter).sort((a, b) => numberOf(a) - numberOf(b));
+    return members.length === 0 ? [] : [{ title: families[letter] ?? letter, members }];
+  });
+  const summary = groups.map(({ title, members }) => {
+    const later = members.filter((promise) => promise.later !== undefined).length;
+    return [title, String(members.length - later), String(later)];
+  });
+  const rows = groups.flatMap(({ members }) =>
+    members.map(({ id, text, later }) => [id, text, later === undefined ? "yes" : `issue ${later}`]),
+  );
+  return [
+    tableOf(["promises", "kept", "later"], summary),
+    "<details>\n<summary>Every promise</summary>",
+    tableOf(["id", "promise", "kept"], rows),
+    "</details>",
+  ].join("\n\n");
+}
+
+function numberOf({ id }: Promised): number {
+  return Number(/\d+$/.exec(id)?.[0] ?? 0);
+}
+
+/** The table of docs/benchmarks.md, which `npm run bench -- --write` makes. */
+function benchmarks(): string {
+  const path = join(root, "docs", "benchmarks.md");
+  const table = existsSync(path) ? /^\|[^\n]*(?:\n\|[^\n]*)*/m.exec(readFileSync(path, "utf8"))?.[0] : undefined;
+  return table ?? "There are no stored measurements yet. Run `npm run bench`: it prints the table for your machine.";
+}
+
+/** Writes what is not current; returns the paths. */
+export function writeGenerated(): string[] {
+  const written: string[] = [];
+  for (const [path, text] of generatedFiles()) {
+    const full = join(root, path);
+    if (existsSync(full) && readFileSync(full, "utf8") === text) continue;
+    mkdirSync(dirname(full), { recursive: true });
+    writeFileSync(full, text);
+    written.push(path);
+  }
+  return written;
+}
+
+if (import.meta.main) {
+  const written = writeGenerated();
+  process.stdout.write(written.length === 0 ? "everything is current\n" : `written: ${written.join(", ")}\n`);
+}
