@@ -28,7 +28,7 @@ function check(path: string): void {
   if (lines > MAXIMUM) problems.push(`${name}: ${lines} lines, ${MAXIMUM} are allowed`);
   if (!name.startsWith("src/")) return;
   if (name.split("/").length > 4) problems.push(`${name}: src/ is at most two folders deep`);
-  for (const [, target = ""] of text.matchAll(/(?:from|import\()\s*"(\.[^"]+)"/g)) checkImport(name, target);
+  for (const [, target = ""] of text.matchAll(/(?:from|import\(?)\s*"(\.[^"]+)"/g)) checkImport(name, target);
 }
 
 function checkImport(name: string, target: string): void {
