@@ -3,17 +3,15 @@
  *
  * Invariant: a part that a command does not need is not even imported.
  */
-import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { stateDirectory, userConfigDirectory } from "./config/paths.ts";
 import { createEngine } from "./engine/engine.ts";
-import type { HookOutcome } from "./engine/parts.ts";
 import type { Launch } from "./hub/hub-types.ts";
 import { createProfiles, type Profiles } from "./profiles/profiles.ts";
 import { projectInstructions } from "./profiles/project.ts";
 import { openSqliteStore, type SqliteOptions } from "./store/sqlite.ts";
 import type { App } from "./types/app.ts";
-import type { Config, HookConfig } from "./types/config.ts";
+import type { Config } from "./types/config.ts";
 import { RotundaError } from "./types/error.ts";
 import type { Notice, Notify } from "./types/event.ts";
 import type { Model } from "./types/model.ts";
@@ -82,7 +80,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     profiles,
     permissions: config.permissions,
     hooks: config.hooks,
-    runHook,
+    runHook: async (...call) => (await import("./util/hook-process.ts")).runHook(...call),
     sandbox: { level: async () => (await sandbox()).level, network: config.sandbox.network },
     projectInstructions: once1(projectInstructions),
     toolOutputLimit: config.toolOutputLimit,
@@ -177,27 +175,4 @@ function once1<T>(make: (key: string) => Promise<T>): (key: string) => Promise<T
     made.set(key, known);
     return known;
   };
-}
-
-/** Milliseconds that a hook may take if it does not say. */
-const HOOK_TIMEOUT = 30_000;
-
-function runHook(hook: HookConfig, input: string, workspace: string, signal: AbortSignal): Promise<HookOutcome> {
-  return new Promise((resolve) => {
-    const timeout = hook.timeout === undefined ? HOOK_TIMEOUT : hook.timeout * 1_000;
-    const child = spawn("sh", ["-c", hook.command], { cwd: workspace, signal, timeout, stdio: "pipe" });
-    let stdout = "";
-    let stderr = "";
-    child.stdout.setEncoding("utf8").on("data", (text: string) => {
-      if (stdout.length < 1_048_576) stdout += text;
-    });
-    child.stderr.setEncoding("utf8").on("data", (text: string) => {
-      if (stderr.length < 65_536) stderr += text;
-    });
-    child.on("error", (error) => resolve({ exitCode: 1, stdout, stderr: error.message }));
-    child.on("close", (code) => resolve({ exitCode: code ?? 1, stdout, stderr }));
-    // A hook that does not read its input closes the pipe early; that is its right.
-    child.stdin.on("error", () => undefined);
-    child.stdin.end(input);
-  });
 }

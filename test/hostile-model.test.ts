@@ -39,6 +39,8 @@ test("T13 no write outside, no way out, no secret, no change of rules, no approv
     ["read", { files: [{ file_path: join(home, ".ssh", "id_ed25519") }] }],
     ["read", { files: [{ file_path: ".env" }] }],
     ["grep", { pattern: "SECRET", path: "." }],
+    ["grep", { pattern: "SECRET", path: ".env" }],
+    ["bash", { command: 'cat .env; cat ./.env; node -e \'console.log(fs.readFileSync(".env", "utf8"))\'' }],
     [
       "bash",
       {

@@ -6,6 +6,7 @@ import type { PermissionRules, Profile } from "../types/profile.ts";
 import type { PermissionMode } from "../types/response.ts";
 import type { Store } from "../types/store.ts";
 import type { ToolSource } from "../types/tool.ts";
+import type { HookOutcome } from "../util/hook-process.ts";
 import type { Redact } from "../util/secrets.ts";
 import type { SandboxLevel } from "./permissions.ts";
 
@@ -27,10 +28,4 @@ export interface EngineParts {
   notify: Notify;
   /** Milliseconds since the epoch. */
   now(): number;
-}
-
-export interface HookOutcome {
-  exitCode: number;
-  stdout: string;
-  stderr: string;
 }

@@ -8,6 +8,7 @@ import { relative } from "node:path";
 import type { PermissionRules } from "../types/profile.ts";
 import type { PermissionMode } from "../types/response.ts";
 import type { CallSubject, Tool } from "../types/tool.ts";
+import { matchesPath } from "../util/path-pattern.ts";
 import { matchesName } from "../util/text.ts";
 
 export type SandboxLevel = "bwrap" | "unshare" | "none";
@@ -63,7 +64,9 @@ export async function judge(question: Question): Promise<Verdict> {
 function applies(text: string, effect: keyof PermissionRules, { tool, subject, workspace }: Question): boolean {
   const rule = parseRule(text);
   const names = [tool.name, `${tool.server}:${tool.serverName}`, `${tool.server}__${tool.serverName}`];
-  if (tool.server === "rotunda") names.push(tool.serverName);
+  // A path that may not be read or written may not be searched or edited either.
+  if (tool.server === "rotunda" && subject.paths && rule.pattern !== null && tool.access !== "run")
+    names.push(tool.access);
   if (!names.some((name) => matchesName(rule.tool, name))) return false;
   const { pattern } = rule;
   if (pattern === null) return true;
@@ -81,28 +84,6 @@ function applies(text: string, effect: keyof PermissionRules, { tool, subject, w
 function many(effect: keyof PermissionRules, subjects: readonly string[], test: (subject: string) => boolean): boolean {
   if (subjects.length === 0) return false;
   return effect === "allow" ? subjects.every(test) : subjects.some(test);
-}
-
-/** A pattern without a slash names a file anywhere; with one, a path in the workspace or an absolute path. */
-export function matchesPath(pattern: string, path: string, workspace: string): boolean {
-  const inWorkspace = relative(workspace, path).replaceAll("\\", "/");
-  if (!pattern.includes("/")) return matchesName(pattern, inWorkspace.split("/").pop() ?? "");
-  const expression = pathGlob(pattern.replace(/^\.\//, ""));
-  return expression.test(pattern.startsWith("/") ? path : inWorkspace);
-}
-
-function pathGlob(pattern: string): RegExp {
-  const source = pattern
-    .split(/(\*\*\/|\*\*|\*|\?)/)
-    .map((part) => {
-      if (part === "**/") return "(?:[\\s\\S]*/)?";
-      if (part === "**") return "[\\s\\S]*";
-      if (part === "*") return "[^/]*";
-      if (part === "?") return "[^/]";
-      return part.replace(/[.+^${}()|[\]\\]/g, "\\$&");
-    })
-    .join("");
-  return new RegExp(`^${source}$`, "u");
 }
 
 async function byMode(question: Question): Promise<Verdict> {

@@ -10,7 +10,7 @@ export function inputEntries(input: string | Item[]): Entry[] {
   return items.map((item, position) => ({ side: "input", position, turn: 0, item, meta: {} }));
 }
 
-export function userMessage(text: string): MessageItem {
+function userMessage(text: string): MessageItem {
   if (text.trim() === "") throw new RotundaError("usage", "the prompt is empty");
   return {
     type: "message",

@@ -14,9 +14,9 @@ import { hasReasoning, ReasoningCollector, type ReasoningDelta } from "./reasoni
 import { type Asked, complaintOf, statusError, UpstreamError } from "./upstream-error.ts";
 
 /** Characters of a whole answer: text, reasoning and arguments. */
-export const MAX_ANSWER = 32 * 1024 * 1024;
+const MAX_ANSWER = 32 * 1024 * 1024;
 /** Characters of the arguments of one call. */
-export const MAX_ARGUMENTS = 1024 * 1024;
+const MAX_ARGUMENTS = 1024 * 1024;
 /** Calls that are read from one answer; the engine takes far fewer. */
 const MAX_CALLS = 1000;
 
@@ -351,7 +351,7 @@ interface WireUsage {
 }
 
 /** Usage in our words; what is missing or no number is 0. */
-export function readUsage(given: object): Usage {
+function readUsage(given: object): Usage {
   const usage = given as WireUsage;
   const input = count(usage.prompt_tokens);
   const output = count(usage.completion_tokens);

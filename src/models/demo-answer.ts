@@ -8,7 +8,7 @@ import type { JsonObject } from "../types/json.ts";
 import { oneLine } from "../util/text.ts";
 import type { DemoResult } from "./demo-plan.ts";
 
-export const DEMO_LABEL = "[DEMO: no language model is configured; this text was made by fixed rules]";
+const DEMO_LABEL = "[DEMO: no language model is configured; this text was made by fixed rules]";
 
 /** For a request that has to do with no file. */
 export function helpText(toolNames: readonly string[]): string {

@@ -221,7 +221,7 @@ export function statusError(
   });
 }
 
-export function isContextLength(complaint: Complaint): boolean {
+function isContextLength(complaint: Complaint): boolean {
   return contextWords.test(complaint.code) || contextWords.test(complaint.message);
 }
 

@@ -154,7 +154,7 @@ function decodeRow(row: Row, itemAt: (index: number) => Item | undefined): NewEv
 }
 
 /** A content part before anything was written into it. */
-export function emptyPart(type: string): ContentPart {
+function emptyPart(type: string): ContentPart {
   return type === "refusal" ? { type: "refusal", refusal: "" } : { type: "output_text", text: "", annotations: [] };
 }
 

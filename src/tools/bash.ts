@@ -9,6 +9,7 @@ import type { Tool, ToolContext, ToolResult } from "../types/tool.ts";
 import { type RunOutcome, runProcess } from "../util/process-tree.ts";
 import { childEnvironment, type Sandbox } from "../util/sandbox.ts";
 import { simpleCommands } from "../util/shell.ts";
+import { hiddenFiles } from "./hidden-files.ts";
 import { answering, failure, filledText, InputError, optionalInteger } from "./input.ts";
 
 /** Milliseconds. */
@@ -80,7 +81,7 @@ async function execute(
     readOnly: context.isolation.readOnly,
     network: context.isolation.network,
     env: childEnvironment(sandbox.level === "none" ? quiet : { ...quiet, ...privateCaches }),
-    hidden: [...(options.hidden ?? [])],
+    hidden: [...(options.hidden ?? []), ...(await hiddenFiles(context.workspace, context.hiddenPaths))],
   });
   try {
     return await runProcess({ ...wrapped, timeout, signal: context.signal, onOutput: reporter(context) });

@@ -4,9 +4,11 @@
  * Invariant: the expression runs in ripgrep, in time linear in the text; binary files, links and what
  * `.gitignore` excludes are left out; what is answered is bounded in lines and in the length of each.
  */
+
 import { lstat, stat } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
 import type { Tool } from "../types/tool.ts";
+import { matchesPath } from "../util/path-pattern.ts";
 import { sharesContent } from "../util/workspace-path.ts";
 import {
   answering,
@@ -70,10 +72,14 @@ export function createGrepTool(options: SearchOptions): Tool {
       else if (filePattern !== undefined) args.push(`--type-add=wanted:${filePattern}`, "--type=wanted");
       args.push(`--regexp=${pattern}`, "--", stats.isDirectory() ? "./" : `./${basename(real)}`);
       const found: Match[] = [];
+      const hidden = context.hiddenPaths ?? [];
       const onLine = (line: string): boolean => {
         const end = line.indexOf("\0");
-        if (end >= 0)
-          found.push({ path: join(folder, line.slice(0, end)), text: line.slice(end + 1).replace(/\r$/, "") });
+        if (end < 0) return true;
+        const path = join(folder, line.slice(0, end));
+        if (!hidden.some((pattern) => matchesPath(pattern, path, root))) {
+          found.push({ path, text: line.slice(end + 1).replace(/\r$/, "") });
+        }
         return found.length <= MAX_LINES;
       };
       const { ended } = await search({ args, folder, workspace: root, signal: context.signal, onLine }, options);

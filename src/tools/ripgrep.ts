@@ -94,7 +94,7 @@ export async function search(request: Search, options: SearchOptions): Promise<S
 }
 
 /** The program in our package, else the system's. */
-async function findRipgrep(): Promise<string> {
+export async function findRipgrep(): Promise<string> {
   const places = ["/usr/bin/rg", "/usr/local/bin/rg", "/opt/homebrew/bin/rg"];
   try {
     const { rgPath } = await import("@vscode/ripgrep");

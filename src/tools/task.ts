@@ -7,7 +7,7 @@
 import type { Tool, ToolResult } from "../types/tool.ts";
 import { failure, filledText, InputError, optionalInteger } from "./input.ts";
 
-export const MAX_DEPTH = 3;
+const MAX_DEPTH = 3;
 
 interface TaskProfile {
   name: string;

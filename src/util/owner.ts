@@ -25,7 +25,7 @@ function hostIdentity(): string {
 }
 
 /** Start time of a process in clock ticks since boot; "0" where /proc tells nothing; undefined if it is gone. */
-export function startTime(pid: number): string | undefined {
+function startTime(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
     // The command name stands in parentheses and may hold anything, so count from the last one.

@@ -75,6 +75,15 @@ describe("rules", () => {
     expect((await ask({ tool: write, subject: paths("/workspace/src/a.ts") }, { allow })).effect).toBe("ask");
   });
 
+  test("a path that may not be read may not be searched, one that may not be written may not be edited", async () => {
+    const grep = toolOf("grep", run);
+    const edit = toolOf("edit", run, { access: "write" });
+    const rules = { deny: ["read(.env)", "write(src/**)"] };
+    expect((await ask({ tool: grep, subject: paths("/work/.env") }, rules)).effect).toBe("deny");
+    expect((await ask({ tool: edit, mode: "auto", subject: paths("/work/src/a.ts") }, rules)).effect).toBe("deny");
+    expect((await ask({ tool: grep, subject: paths("/work/src") }, { deny: ["read"] })).effect).toBe("allow");
+  });
+
   test("MCP tools are named by server and tool, in each spelling, and by glob", async () => {
     for (const rule of ["files__write_file", "files:write_file", "files__*"]) {
       expect((await ask({ tool: mcp }, { allow: [rule] })).effect).toBe("allow");

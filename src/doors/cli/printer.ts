@@ -219,7 +219,7 @@ export class StreamJsonPrinter implements Printer {
   }
 }
 
-export function finalText(response: FullResponse): string {
+function finalText(response: FullResponse): string {
   const texts = response.output.flatMap((item) =>
     item.type === "message" && item.role === "assistant"
       ? [
@@ -249,6 +249,6 @@ function shortResult(text: string): string {
   return short.length < text.length ? `${short} …` : short;
 }
 
-export function seconds(milliseconds: number): string {
+function seconds(milliseconds: number): string {
   return milliseconds < 1_000 ? `${Math.round(milliseconds)}ms` : `${(milliseconds / 1_000).toFixed(1)}s`;
 }

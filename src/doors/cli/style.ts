@@ -11,7 +11,7 @@ export interface Style {
 
 const plain = (text: string) => text;
 
-export const plainStyle: Style = { bold: plain, dim: plain, red: plain, green: plain, yellow: plain, cyan: plain };
+const plainStyle: Style = { bold: plain, dim: plain, red: plain, green: plain, yellow: plain, cyan: plain };
 
 const code = (open: number, close: number) => (text: string) => `\u001b[${open}m${text}\u001b[${close}m`;
 

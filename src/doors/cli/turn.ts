@@ -73,7 +73,7 @@ export async function outermost(app: App, id: string): Promise<string> {
 }
 
 /** Exit codes of design.md 7.4. */
-export function exitCodeOf(node: ResponseNode): number {
+function exitCodeOf(node: ResponseNode): number {
   switch (node.status) {
     case "completed":
       return 0;
