@@ -128,7 +128,7 @@ describe.each(steps)("step $level", ({ level, sandbox }) => {
       chmodSync(workspace, 0o755);
       const request = {
         command: "sh",
-        args: ["-c", "id -u; echo x > made; ( : > /etc/x ); ( : > .env ); grep CapEff /proc/self/status"],
+        args: ["-c", "id -u; echo x > made; ( : > /etc/x ); ( : > .mcp.json ); grep CapEff /proc/self/status"],
         workspace,
         readOnly: false,
         network: false,

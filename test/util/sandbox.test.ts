@@ -193,17 +193,20 @@ describe.each(steps)("step $level", ({ level, sandbox }) => {
     ".git/hooks/pre-commit",
     ".git/config",
   ];
-  const attack = steering
-    .map(
-      (path) =>
-        `{ mkdir -p "$(dirname ${path})"; rm -rf ${path}; echo evil > ${path}; mv ${path.split("/")[0]} moved; mkdir -p "$(dirname ${path})"; echo evil > ${path}; } 2>/dev/null`,
-    )
-    .join("\n");
+  // `.env` is guarded where it exists only: programs stumble over a folder of that name.
+  const attackOn = (paths: readonly string[]) =>
+    paths
+      .map(
+        (path) =>
+          `{ mkdir -p "$(dirname ${path})"; rm -rf ${path}; echo evil > ${path}; mv ${path.split("/")[0]} moved; mkdir -p "$(dirname ${path})"; echo evil > ${path}; } 2>/dev/null`,
+      )
+      .join("\n");
+  const attack = attackOn(steering);
 
   it("T2 files that steer us are not made where they do not exist, and no stand-in stays", async () => {
     const { output } = await inside(
       sandbox,
-      `${attack}\ngit init . && echo INIT; cat .env rotunda.yaml .git/config; echo done`,
+      `${attackOn(steering.filter((path) => path !== ".env"))}\ngit init . && echo INIT; cat rotunda.yaml .git/config; echo done`,
     );
     expect(output).toContain("done");
     expect(output).not.toContain("INIT");
@@ -238,7 +241,7 @@ describe.each(steps)("step $level", ({ level, sandbox }) => {
 
   it("commands at once share the stand-ins; the last one takes them away", async () => {
     const commands = Array.from({ length: 6 }, (_, index) =>
-      inside(sandbox, `sleep 0.${index}; echo evil > .env; echo $?`),
+      inside(sandbox, `sleep 0.${index}; echo evil > .mcp.json; echo $?`),
     );
     for (const { output } of await Promise.all(commands)) expect(output.trim().endsWith("1")).toBe(true);
     expect(readdirSync(workspace)).toEqual([]);
@@ -248,7 +251,7 @@ describe.each(steps)("step $level", ({ level, sandbox }) => {
     const request = { command: "true", args: [], workspace, readOnly: false, network: false, env: {} };
     sandbox.wrap(request);
     const left = readdirSync(workspace);
-    expect(left).toContain(".env");
+    expect(left).toContain(".mcp.json");
     for (const name of left) expect(isPlaceholder(join(workspace, name))).toBe(true);
     // Another process does not know our count.
     const script = `const { detectSandbox } = await import(${JSON.stringify(source("sandbox.ts"))}); const s = await detectSandbox("auto", [${JSON.stringify(level)}]); s.wrap(${JSON.stringify(request)}).release();`;
