@@ -47,7 +47,13 @@ export async function createApp(options: AppOptions): Promise<App> {
   const profiles = createProfiles({ ...config, configured: config.profiles });
   const sandbox = once(async () => {
     const { detectSandbox } = await import("./util/sandbox.ts");
-    return detectSandbox(config.sandbox.level);
+    const found = await detectSandbox(config.sandbox.level);
+    if (found.level === "none") {
+      const text =
+        "No sandbox on this machine: shell commands run unprotected, and ask unless a rule allows them (rotunda doctor)";
+      notify({ responseId: null, level: "warn", topic: "tools", text });
+    }
+    return found;
   });
   const registry = once(async () => {
     const { createModelRegistry } = await import("./models/registry.ts");

@@ -66,6 +66,8 @@ async function askOnce(
     final: step.final,
   });
   const request = requestOf(parts, run, step, support, current);
+  const text = `asking ${model.id} (call ${step.turn}, ${request.tools.length} tools)`;
+  parts.notify({ responseId: run.node.id, level: "debug", topic: "llm", text });
   try {
     for await (const event of model.stream(request, run.signal)) {
       if (event.type === "finish") {

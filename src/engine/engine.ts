@@ -5,7 +5,7 @@
  * most one process at a time; what a door can do here, every door can do.
  */
 import type { Approval, Decision } from "../types/approval.ts";
-import type { Approver, Engine, RunRequest } from "../types/engine.ts";
+import type { Approver, Engine, Judgement, RunRequest } from "../types/engine.ts";
 import { RotundaError, toRotundaError } from "../types/error.ts";
 import { isEnd, type RunEvent } from "../types/event.ts";
 import type { Entry, Item } from "../types/item.ts";
@@ -17,7 +17,7 @@ import { newOwner } from "../util/owner.ts";
 import { oneLine } from "../util/text.ts";
 import { advance, toolsOf, usageOf } from "./advance.ts";
 import { delegate, readOutput } from "./delegate.ts";
-import { directCall } from "./direct-call.ts";
+import { directCall, judgeCall } from "./direct-call.ts";
 import { History } from "./history.ts";
 import { finishedTurns } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
@@ -345,6 +345,10 @@ class LocalEngine implements Engine {
     options: { workspace: string; signal?: AbortSignal; by: string },
   ): Promise<ToolResult> {
     return directCall(this.#parts, tool, input, options);
+  }
+
+  judge(tool: string, input: JsonObject, options: Parameters<Engine["judge"]>[2]): Promise<Judgement> {
+    return judgeCall(this.#parts, tool, input, options);
   }
 
   async tools(profile?: string): Promise<readonly Tool[]> {

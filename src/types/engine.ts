@@ -3,7 +3,7 @@ import type { Approval, Decision } from "./approval.ts";
 import type { RunEvent } from "./event.ts";
 import type { Item } from "./item.ts";
 import type { JsonObject } from "./json.ts";
-import type { Caller, FullResponse, ResponseNode, RunSettings } from "./response.ts";
+import type { Caller, FullResponse, PermissionMode, ResponseNode, RunSettings } from "./response.ts";
 import type { Tool, ToolResult } from "./tool.ts";
 
 /** Somebody at hand who can answer. Rejecting or never answering leaves the approval open. */
@@ -29,6 +29,14 @@ export interface RunRequest {
   onStart?: (responseId: string) => void;
 }
 
+export interface Judgement {
+  effect: "allow" | "ask" | "deny";
+  /** The rule, or what the mode says. */
+  why: string;
+  /** What "always this pattern" would add. */
+  pattern: string;
+}
+
 export interface Engine {
   /** Durable when it resolves; runs on by itself. */
   start(request: RunRequest): Promise<ResponseNode>;
@@ -50,6 +58,12 @@ export interface Engine {
     input: JsonObject,
     options: { workspace: string; signal?: AbortSignal; by: string },
   ): Promise<ToolResult>;
+  /** What the rules would say to a call, without making it. */
+  judge(
+    tool: string,
+    input: JsonObject,
+    options: { workspace: string; profile?: string; mode?: PermissionMode },
+  ): Promise<Judgement>;
   /** What a response says at last: the text of its last assistant message that has one. */
   textOf(response: FullResponse): string;
   /** The tools that a profile offers. */

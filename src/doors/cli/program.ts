@@ -264,6 +264,7 @@ function addTools(program: Command, act: Act): void {
     .action(async (options) =>
       act(options, async (context) => (await import("./tools.ts")).models(await configured(context, options), options)),
     );
+  addPermissions(program, act);
   const hub = program.command("hub").description("MCP servers");
   common(hub.command("list"))
     .description("The configured servers and their state")
@@ -280,6 +281,32 @@ function addTools(program: Command, act: Act): void {
     .action(async (name, options) =>
       act(options, async (context) =>
         (await import("./tools.ts")).hubTest(await configured(context, options), name, options),
+      ),
+    );
+}
+
+function addPermissions(program: Command, act: Act): void {
+  const permissions = program.command("permissions").description("The rules in force, and what they say to a call");
+  common(permissions.command("list"))
+    .description("The rules in force, those learned from answers included")
+    .option("--forget <rule>", "take back a learned rule, by its id")
+    .option("--json", "as JSON")
+    .action(async (options) =>
+      act(options, async (context) =>
+        (await import("./tools.ts")).permissions(await configured(context, options), options),
+      ),
+    );
+  common(permissions.command("test"))
+    .description("What the rules say to a call, without making it; exit code 0 allow, 3 ask, 1 deny")
+    .argument("<tool>", "its name")
+    .argument("[json]", "its arguments as one JSON object")
+    .option("--agent <profile>", "for this profile")
+    .addOption(new Option("--mode <mode>", "in this mode").choices(["ask", "accept-edits", "plan", "auto"]))
+    .option("--json", "as JSON")
+    .addHelpText("after", `\nExample:\n  rotunda permissions test bash '{"command":"git push"}'`)
+    .action(async (tool, json, options) =>
+      act(options, async (context) =>
+        (await import("./tools.ts")).permissionsTest(await configured(context, options), tool, json, options),
       ),
     );
 }

@@ -4,6 +4,7 @@ import { RotundaError } from "../../types/error.ts";
 import type { Item } from "../../types/item.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
+import { ownerState } from "../../util/owner.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import { approverFor, type CommandContext, interruptible } from "./context.ts";
 import { outline, rootOf, treeLines } from "./outline.ts";
@@ -31,10 +32,12 @@ export async function resume(context: CommandContext, id: string | undefined, fl
 /** Responses that have not ended and that no living process has; sub-agents go on with their callers. */
 async function leftBehind(app: App): Promise<string[]> {
   const open = await app.store.list({ status: ["queued", "in_progress"], limit: 1_000 });
-  return open
-    .filter((node) => node.caller === null)
-    .map((node) => node.id)
-    .reverse();
+  const abandoned: string[] = [];
+  for (const node of open.filter((one) => one.caller === null)) {
+    const lease = await app.store.leaseOf(node.id);
+    if (lease === undefined || ownerState(lease.owner) === "dead") abandoned.unshift(node.id);
+  }
+  return abandoned;
 }
 
 export async function resumeOne(context: CommandContext, app: App, id: string, flags: ResumeFlags): Promise<number> {

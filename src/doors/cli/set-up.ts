@@ -5,7 +5,7 @@ import { createInterface } from "node:readline/promises";
 import type { TrustItem } from "../../types/app.ts";
 import { RotundaError, toRotundaError } from "../../types/error.ts";
 import { createRedactor } from "../../util/secrets.ts";
-import { visible } from "../../util/text.ts";
+import { matchesName, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
 
 interface TrustFlags {
@@ -102,7 +102,16 @@ interface Finding {
 
 export async function doctor(context: CommandContext, flags: { json?: boolean }): Promise<number> {
   const findings: Finding[] = [];
-  for (const check of [checkNode, checkState, checkConfig, checkModels, checkSandbox, checkSearch, checkHub]) {
+  for (const check of [
+    checkNode,
+    checkState,
+    checkConfig,
+    checkModels,
+    checkRules,
+    checkSandbox,
+    checkSearch,
+    checkHub,
+  ]) {
     try {
       findings.push(...(await check(context)));
     } catch (thrown) {
@@ -176,6 +185,21 @@ async function checkModels(context: CommandContext): Promise<Finding[]> {
   if (real.length > 0) return [{ name: "models", state: "ok", text: real.map((model) => model.id).join(", ") }];
   const remedy = "export OPENAI_API_KEY=… (or another provider's), start Ollama, or name a model in rotunda.yaml";
   return [{ name: "models", state: "warning", text: "no model found: the built-in demo answers", remedy }];
+}
+
+/** A rule that names no tool protects nothing: mostly a typing mistake. */
+async function checkRules(context: CommandContext): Promise<Finding[]> {
+  const app = await context.app();
+  const tools = await app.engine.tools();
+  const { allow, ask, deny } = app.config.permissions;
+  const names = tools.flatMap((tool) => [tool.name, `${tool.server}:${tool.serverName}`]);
+  return [...deny, ...ask, ...allow].flatMap((rule) => {
+    const name = rule.replace(/\([\s\S]*$/, "").trim();
+    if (names.some((tool) => matchesName(name, tool))) return [];
+    return [
+      { name: "rules", state: "warning" as const, text: `the rule ${rule} names no tool`, remedy: "rotunda tools" },
+    ];
+  });
 }
 
 async function checkSandbox(context: CommandContext): Promise<Finding[]> {

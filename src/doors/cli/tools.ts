@@ -1,6 +1,7 @@
 /** Commands about what can be called and who can answer: tools, call, models, hub. */
 import { RotundaError } from "../../types/error.ts";
 import type { JsonObject } from "../../types/json.ts";
+import type { PermissionMode } from "../../types/response.ts";
 import { parseBounded } from "../../util/limits.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import { type CommandContext, interruptible } from "./context.ts";
@@ -122,4 +123,49 @@ export async function hubTest(
     }
   }
   return tested.every((server) => server.state === "healthy") ? 0 : 1;
+}
+
+export async function permissions(
+  context: CommandContext,
+  flags: { json?: boolean; forget?: string },
+): Promise<number> {
+  const app = await context.app();
+  if (flags.forget !== undefined) {
+    const found = await app.store.removeRule(flags.forget);
+    if (!found) throw new RotundaError("not_found", `there is no learned rule ${flags.forget}`);
+    context.streams.err("Forgotten.\n");
+    return 0;
+  }
+  const { permissions: configured } = app.config;
+  const learned = await app.store.rules(null);
+  if (flags.json) {
+    context.streams.out(`${JSON.stringify({ ...configured, learned })}\n`);
+    return 0;
+  }
+  const { out } = context.streams;
+  out(`mode: ${configured.mode}\n`);
+  for (const effect of ["deny", "ask", "allow"] as const) {
+    for (const rule of configured[effect]) out(`${effect}: ${visible(rule)}\n`);
+  }
+  for (const rule of learned) out(`allow: ${visible(rule.rule)}  (learned from an answer; --forget ${rule.id})\n`);
+  return 0;
+}
+
+/** Exit code 0: it may run; 3: it asks; 1: it is denied. */
+export async function permissionsTest(
+  context: CommandContext,
+  name: string,
+  json: string | undefined,
+  flags: { json?: boolean; agent?: string; mode?: PermissionMode },
+): Promise<number> {
+  const app = await context.app();
+  const { agent: profile, mode } = flags;
+  const judgement = await app.engine.judge(name, parseInput(json ?? "{}"), {
+    workspace: context.workspace,
+    ...(profile !== undefined && { profile }),
+    ...(mode !== undefined && { mode }),
+  });
+  if (flags.json) context.streams.out(`${JSON.stringify(judgement)}\n`);
+  else context.streams.out(`${judgement.effect}: ${visible(judgement.why)}\n`);
+  return { allow: 0, ask: 3, deny: 1 }[judgement.effect];
 }
