@@ -4,11 +4,12 @@
  * Invariant: a part that a command does not need is not even imported.
  */
 import { join } from "node:path";
-import { stateDirectory, userConfigDirectory } from "./config/paths.ts";
+import { home, stateDirectory, userConfigDirectory } from "./config/paths.ts";
 import { createEngine } from "./engine/engine.ts";
 import type { Launch } from "./hub/hub-types.ts";
 import { createProfiles, type Profiles } from "./profiles/profiles.ts";
 import { projectInstructions } from "./profiles/project.ts";
+import { findSkills, type Skill, skillsSection } from "./profiles/skills.ts";
 import { openSqliteStore, type SqliteOptions } from "./store/sqlite.ts";
 import type { App } from "./types/app.ts";
 import type { Config } from "./types/config.ts";
@@ -78,7 +79,14 @@ export async function createApp(options: AppOptions): Promise<App> {
     };
     return { servers: () => made.servers(), test, close: () => made.close() };
   });
-  const tools = createTools(options, { sandbox, profiles, hub, hidden: [state, userConfigDirectory(environment)] });
+  const skills = once(() => findSkills(workspace, home(environment)));
+  const tools = createTools(options, {
+    skills,
+    sandbox,
+    profiles,
+    hub,
+    hidden: [state, userConfigDirectory(environment)],
+  });
   const engine = createEngine({
     store,
     models: { get: async (id) => (await registry()).get(id) },
@@ -88,7 +96,9 @@ export async function createApp(options: AppOptions): Promise<App> {
     hooks: config.hooks,
     runHook: async (...call) => (await import("./util/hook-process.ts")).runHook(...call),
     sandbox: { level: async () => (await sandbox()).level, network: config.sandbox.network },
-    projectInstructions: once1(projectInstructions),
+    projectInstructions: once1(async (folder) =>
+      [await projectInstructions(folder), skillsSection(await skills())].filter((text) => text !== "").join("\n\n"),
+    ),
     toolOutputLimit: config.toolOutputLimit,
     redact,
     notify,
@@ -117,6 +127,7 @@ export async function createApp(options: AppOptions): Promise<App> {
 }
 
 interface ToolParts {
+  skills: () => Promise<Skill[]>;
   /** What no command may see. */
   hidden: string[];
   sandbox: () => Promise<Sandbox>;
@@ -125,10 +136,13 @@ interface ToolParts {
 }
 
 /** Built-in tools first, then the library's, then the hub's. The same array as long as its content is the same. */
-function createTools(options: AppOptions, { sandbox, profiles, hub, hidden }: ToolParts): ToolSource {
+function createTools(options: AppOptions, { skills, sandbox, profiles, hub, hidden }: ToolParts): ToolSource {
   const own = once(async () => {
     const { createBuiltinTools } = await import("./tools/builtin.ts");
-    return [...createBuiltinTools({ sandbox, profiles: profiles.list(), hidden }), ...(options.tools ?? [])];
+    const builtin = createBuiltinTools({ sandbox, profiles: profiles.list(), hidden });
+    const found = await skills();
+    if (found.length > 0) builtin.push((await import("./tools/skill.ts")).createSkillTool(found));
+    return [...builtin, ...(options.tools ?? [])];
   });
   let fromHub: readonly Tool[] = [];
   let all: readonly Tool[] | undefined;

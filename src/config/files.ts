@@ -93,7 +93,7 @@ async function parseText(text: string, path: string): Promise<JsonObject> {
     if (/\.json$/.test(path) && !/\/\/|\/\*|,\s*[}\]]/.test(text)) value = JSON.parse(text === "" ? "{}" : text);
     // YAML reads JSON as well, and with comments stripped JSONC too.
     else
-      value = (await import("./yaml.ts")).parse(/\.jsonc?$/.test(path) ? stripComments(text) : text, {
+      value = (await import("../util/yaml.ts")).parse(/\.jsonc?$/.test(path) ? stripComments(text) : text, {
         maxAliasCount: 100,
       });
   } catch (error) {

@@ -19,7 +19,7 @@ export function createSetUp(options: { workspace: string; environment: NodeJS.Pr
     trust: (items) => store.add(items),
     revoke: (path) => store.revoke(path),
     starter: () => starter,
-    yaml: async (value) => (await import("./yaml.ts")).stringify(value),
+    yaml: async (value) => (await import("../util/yaml.ts")).stringify(value),
     stateDirectory: state,
   };
 }
