@@ -75,7 +75,9 @@ export class TrustStore {
 
 function keyOf(item: TrustItem): string {
   const { what, content }: { what: string; content: Json } = item;
-  return hash("sha256", canonicalJson({ what, content } satisfies JsonObject));
+  // A relative command means another program in another folder.
+  const folder = dirname(item.file);
+  return hash("sha256", canonicalJson({ what, content, folder } satisfies JsonObject));
 }
 
 /** Loopback addresses are this machine: a project may name them without being trusted. */

@@ -25,6 +25,8 @@ export interface AdvanceSupport extends Pick<CallSupport, "delegate" | "readOutp
 }
 
 interface Offer {
+  /** What it was made of. */
+  all: readonly Tool[];
   tools: readonly Tool[];
   offered: ReadonlyMap<string, Tool>;
   definitions: readonly ToolDefinition[];
@@ -81,6 +83,7 @@ async function loop(
   setting: Setting,
   support: AdvanceSupport,
 ): Promise<Stop | "waiting"> {
+  let offer: Offer | undefined;
   for (;;) {
     if (run.failure) throw run.failure;
     if (run.stopped) return run.stopped;
@@ -88,7 +91,8 @@ async function loop(
     const seconds = spent(parts, run) / 1_000;
     const step = next({ output: run.output, limits: setting.limits, seconds, tokens: usage.total_tokens });
     if (step.kind === "end") return { ...step };
-    const offer = await offerOf(parts, run, setting.profile);
+    const all = await parts.tools.list(run.signal);
+    if (offer?.all !== all) offer = offerOf(all, run, setting.profile);
     if (step.kind === "ask") {
       const deadline = parts.now() + setting.limits.seconds * 1_000 - spent(parts, run);
       const stop = await ask(parts, run, step, { ...setting, ...offer, history: support.history, deadline });
@@ -103,8 +107,7 @@ async function loop(
 const offers = new WeakMap<readonly Tool[], Map<string, Offer>>();
 
 /** The tools of a profile, narrowed by the run's own filters. The same objects as long as nothing changes. */
-async function offerOf(parts: EngineParts, run: Run, profile: Profile): Promise<Offer> {
-  const all = await parts.tools.list(run.signal);
+function offerOf(all: readonly Tool[], run: Run, profile: Profile): Offer {
   const { toolFilters = [], toolChoice, clientTools = [] } = run.node.settings;
   const key = JSON.stringify([
     profile.name,
@@ -123,7 +126,7 @@ async function offerOf(parts: EngineParts, run: Run, profile: Profile): Promise<
     for (const { name, description = "", parameters = { type: "object" } } of clientTools) {
       definitions.push({ name, description, input: parameters });
     }
-    offer = { tools, definitions, offered: new Map(tools.map((tool) => [tool.name, tool])) };
+    offer = { all, tools, definitions, offered: new Map(tools.map((tool) => [tool.name, tool])) };
     known.set(key, offer);
   }
   return offer;

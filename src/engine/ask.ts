@@ -118,6 +118,7 @@ function requestOf(
     parallelToolCalls: node.settings.parallel !== false,
     ...(temperature !== undefined && { temperature }),
     ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+    ...(profile.defaults && { defaults: profile.defaults }),
     cacheKey: history[0]?.responseId ?? node.id,
     deadline: support.deadline,
     onRetry: (text) => notify(parts, run, text),

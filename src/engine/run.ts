@@ -79,7 +79,12 @@ export class Run {
   /** A new entry, or a new form of one that is there. */
   put(entry: Entry): void {
     this.output[entry.position] = entry;
-    this.#open().entries.push({ ...entry, item: { ...entry.item }, meta: { ...entry.meta } });
+    const { entries } = this.#open();
+    // A call's forms often follow each other within one commit: only the last of them is written.
+    const known = entries.findLastIndex((one) => one.position === entry.position);
+    const copy = { ...entry, item: { ...entry.item }, meta: { ...entry.meta } };
+    if (known < 0) entries.push(copy);
+    else entries[known] = copy;
     this.#store.hurry();
   }
 

@@ -98,9 +98,9 @@ export class RequestRenderer {
       // Padding against traffic analysis doubles the bytes of a stream and is of no use to a program.
       stream_options: this.#isOpenAi ? { include_usage: true, include_obfuscation: false } : { include_usage: true },
     };
-    const temperature = request.temperature ?? config.temperature;
+    const temperature = request.temperature ?? config.temperature ?? request.defaults?.temperature;
     if (temperature !== undefined) fields.temperature = temperature;
-    const maxTokens = request.maxOutputTokens ?? config.maxOutputTokens;
+    const maxTokens = maxTokensOf(request, config);
     if (maxTokens !== undefined) fields[this.#maxTokens] = maxTokens;
     if (request.tools.length > 0) {
       const choice = request.toolChoice;
@@ -149,7 +149,7 @@ export class RequestRenderer {
 
   #learnAboutMaxTokens(said: string, refused: boolean, request: ModelRequest): boolean {
     const other = this.#maxTokens === "max_tokens" ? "max_completion_tokens" : "max_tokens";
-    const used = (request.maxOutputTokens ?? this.#config.maxOutputTokens) !== undefined;
+    const used = maxTokensOf(request, this.#config) !== undefined;
     if (!used || !refused || !said.includes(this.#maxTokens) || this.#dropped.has(this.#maxTokens)) return false;
     // Never back to the one that was refused before.
     this.#dropped.add(this.#maxTokens);
@@ -176,4 +176,9 @@ export class RequestRenderer {
     this.#dropped.add(field);
     return true;
   }
+}
+
+/** What was asked for now beats the configuration, and that beats what holds by default. */
+function maxTokensOf(request: ModelRequest, config: ModelConfig): number | undefined {
+  return request.maxOutputTokens ?? config.maxOutputTokens ?? request.defaults?.maxOutputTokens;
 }

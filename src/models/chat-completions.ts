@@ -83,6 +83,8 @@ function secretsOf(config: ModelConfig): string[] {
   return secrets;
 }
 
+/** Unread events above which deltas are joined. */
+const CROWDED = 1_000;
 /** Characters that may wait for a slow reader before the socket is paused. */
 const HIGH_WATER = 256 * 1024;
 
@@ -200,9 +202,9 @@ class AnswerStream implements AsyncIterableIterator<ModelEvent> {
   /** Takes an event from the exchange. Called many times per chunk; `flush` follows. */
   emit(event: ModelEvent): void {
     this.#yielded = true;
-    const last = this.#queue.length > this.#head ? this.#queue[this.#queue.length - 1] : undefined;
+    const last = this.#queue.length - this.#head > CROWDED ? this.#queue[this.#queue.length - 1] : undefined;
     if ("delta" in event) this.#queued += event.delta.length;
-    // Deltas that nobody has read yet are one delta.
+    // What the endpoint sent as one delta stays one, unless a slow reader lets them pile up.
     if (last && "delta" in event && "delta" in last && last.type === event.type && sameCall(last, event))
       last.delta += event.delta;
     else this.#queue.push(event);

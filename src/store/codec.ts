@@ -106,9 +106,13 @@ function encodeOne(event: Exclude<RunEvent, { delta: string }>): Row {
 /** Reads rows back into events. `itemAt` gives the item at an output index in its present form. */
 export function decodeEvents(first: number, body: string, itemAt: (index: number) => Item | undefined): RunEvent[] {
   const events: RunEvent[] = [];
+  // An item that was never ended has no entry: it is known from the row that began it.
+  const begun = new Map<number, Item>();
+  const itemOf = (index: number) => itemAt(index) ?? begun.get(index);
   let sequence = first;
   for (const row of JSON.parse(body) as Row[]) {
-    for (const event of decodeRow(row, itemAt)) {
+    if (row[0] === "A") begun.set(row[1] as number, row[2] as unknown as Item);
+    for (const event of decodeRow(row, itemOf)) {
       events.push({ ...event, sequence_number: sequence++ } as RunEvent);
     }
   }

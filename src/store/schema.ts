@@ -27,7 +27,7 @@ export const migrations: readonly string[] = [
     created_at INTEGER NOT NULL,
     ended_at INTEGER,
     hash TEXT
-  ) WITHOUT ROWID;
+  );
   CREATE INDEX responses_previous ON responses (previous_response_id) WHERE previous_response_id IS NOT NULL;
   CREATE INDEX responses_caller ON responses (caller_response_id) WHERE caller_response_id IS NOT NULL;
   CREATE INDEX responses_open ON responses (status) WHERE ended_at IS NULL;
@@ -39,19 +39,19 @@ export const migrations: readonly string[] = [
     item TEXT NOT NULL,
     meta TEXT NOT NULL,
     PRIMARY KEY (response_id, side, position)
-  ) WITHOUT ROWID;
+  );
   CREATE TABLE events (
     response_id TEXT NOT NULL,
     first INTEGER NOT NULL,
     last INTEGER NOT NULL,
     body TEXT NOT NULL,
     PRIMARY KEY (response_id, first)
-  ) WITHOUT ROWID;
+  );
   CREATE TABLE outputs (
     item_id TEXT PRIMARY KEY,
     response_id TEXT NOT NULL,
     text TEXT NOT NULL
-  ) WITHOUT ROWID;
+  );
   CREATE TABLE conversations (
     id TEXT PRIMARY KEY,
     name TEXT,

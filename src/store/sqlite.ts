@@ -60,7 +60,8 @@ class SqliteStore extends SqliteRecords implements Store {
 
   #putEntry(responseId: string, entry: Entry): void {
     this.run(
-      "INSERT OR REPLACE INTO entries (response_id, side, position, turn, item, meta) VALUES (?, ?, ?, ?, ?, ?)",
+      `INSERT INTO entries (response_id, side, position, turn, item, meta) VALUES (?, ?, ?, ?, ?, ?)
+       ON CONFLICT DO UPDATE SET turn = excluded.turn, item = excluded.item, meta = excluded.meta`,
       responseId,
       entry.side === "input" ? 0 : 1,
       entry.position,
@@ -93,25 +94,31 @@ class SqliteStore extends SqliteRecords implements Store {
 
   #apply(batch: Batch): void {
     batch.sealed = true;
-    const row = this.one<ResponseRow>("SELECT * FROM responses WHERE id = ?", batch.responseId);
-    if (!row || row.fence !== batch.fence || row.ended_at !== null) {
+    const open = this.one(
+      "SELECT 1 FROM responses WHERE id = ? AND fence = ? AND ended_at IS NULL",
+      batch.responseId,
+      batch.fence,
+    );
+    if (!open) {
       throw new RotundaError("owned_elsewhere", `response ${batch.responseId} is no longer run by this process`);
     }
     for (const entry of batch.entries) this.#putEntry(batch.responseId, entry);
     this.#putEvents(batch.responseId, batch.events);
     for (const output of batch.outputs) {
       this.run(
-        "INSERT OR REPLACE INTO outputs (item_id, response_id, text) VALUES (?, ?, ?)",
+        "INSERT INTO outputs (item_id, response_id, text) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET text = excluded.text",
         output.itemId,
         batch.responseId,
         output.text,
       );
     }
     for (const approval of batch.approvals) this.putApproval(approval);
-    if (batch.node) this.#update(row, batch.node);
+    if (batch.node) this.#update(batch.responseId, batch.node);
   }
 
-  #update(row: ResponseRow, change: Partial<ResponseNode>): void {
+  #update(id: string, change: Partial<ResponseNode>): void {
+    const row = this.#row(id);
+    if (!row) throw damaged(id, "it is missing");
     const node = { ...nodeOf(row), ...change };
     row.status = node.status;
     row.body = bodyOf(node);

@@ -39,8 +39,11 @@ export interface ModelRequest {
   tools: readonly ToolDefinition[];
   toolChoice: "auto" | "none" | "required" | { name: string };
   parallelToolCalls: boolean;
+  /** They beat what the model is configured with. */
   temperature?: number;
   maxOutputTokens?: number;
+  /** What holds where the model is not configured to say. */
+  defaults?: { temperature?: number; maxOutputTokens?: number };
   /** For the provider's prompt cache and for logs: the id of the first response on the path. */
   cacheKey: string;
   /** Milliseconds since the epoch after which the model must have given up. */

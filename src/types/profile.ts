@@ -7,8 +7,11 @@ export interface Profile {
   instructions: string;
   /** Id of a configured model; absent: the default model. */
   model?: string;
+  /** As configured; it beats the model's own. */
   temperature?: number;
   maxOutputTokens?: number;
+  /** What holds where neither the profile nor the model is configured to say. */
+  defaults?: { temperature?: number; maxOutputTokens?: number };
   limits: Limits;
   /** Globs over tool names; absent: all tools. */
   tools?: string[];

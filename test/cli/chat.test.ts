@@ -152,11 +152,50 @@ describe("against an endpoint", () => {
     stopped.child.kill("SIGTERM");
     const { code, err } = await stopped.result;
     expect(code).toBe(143);
+    expect(err).not.toContain("internal");
     const id = /rotunda resume (\w+)/.exec(err)?.[1] ?? "";
     const shown = await run(["show", id, "--json"]);
     expect(JSON.parse(shown.out)).toMatchObject({ status: "in_progress" });
   });
 });
+
+test.each([0, 60])(
+  "kill -9 in the middle of an answer (%i ms between deltas), then resume: the answer is whole",
+  async (delay) => {
+    const { start, run, workspace } = home();
+    const up = await upstream([
+      { text: ["half ", "an ", "answer"], delay, break: "hang" },
+      { text: "the whole answer" },
+    ]);
+    const killed = start(["chat", ...up.flags, "--output-format", "stream-json", "go"]);
+    await expect.poll(() => killed.out(), { timeout: 10_000 }).toContain('"answer"');
+    killed.child.kill("SIGKILL");
+    await killed.result;
+    const told = killed
+      .out()
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { response_id: string });
+    const config = ["--config", "rotunda.json"];
+    const model = { id: "test-model", baseUrl: up.url, apiKey: "test-key-123456" };
+    writeFileSync(join(workspace, "rotunda.json"), JSON.stringify({ models: [model] }));
+    const resumed = await run(["resume", "--output-format", "stream-json", ...config]);
+    expect(resumed).toMatchObject({ code: 0 });
+    const all = resumed.out
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as object);
+    expect(all.slice(0, told.length)).toEqual(told);
+    const shown = JSON.parse((await run(["show", told[0]?.response_id ?? "", "--json"])).out) as object;
+    expect(shown).toMatchObject({
+      status: "completed",
+      output: [
+        { status: "incomplete", content: [{ text: "half an answer" }] },
+        { status: "completed", content: [{ text: "the whole answer" }] },
+      ],
+    });
+  },
+);
 
 describe("approvals at the command line", () => {
   test("exit code 3, then approve goes on; the answer of another terminal counts once", async () => {

@@ -22,7 +22,7 @@ describe("the built-in profiles", () => {
     ["execute", 0.5, 20, ["read", "write", "edit", "bash", "glob", "grep", "TodoWrite", "task", "read_output"]],
   ])("F4 %s: temperature %f, %i turns and its tools", async (name, temperature, turns, offered) => {
     const profile = await profiles().get(name);
-    expect(profile).toMatchObject({ temperature, limits: { turns }, maxOutputTokens: 4_096 });
+    expect(profile).toMatchObject({ defaults: { temperature, maxOutputTokens: 4_096 }, limits: { turns } });
     expect(toolsOf(profile, tools).map((tool) => tool.name)).toEqual(offered);
   });
 

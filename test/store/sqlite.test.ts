@@ -127,6 +127,16 @@ test("ids sort by time, also within a millisecond, and never repeat", () => {
   expect(new Set(ids).size).toBe(5_000);
 });
 
+test("an item that was begun and never ended can be read, wherever the rows were cut", () => {
+  const item: Item = { type: "message", id: "msg_x", role: "assistant", status: "in_progress", content: [] };
+  const at = { output_index: 0, item_id: "msg_x", content_index: 0 };
+  const events: RunEvent[] = [
+    { type: "response.output_item.added", sequence_number: 0, output_index: 0, item },
+    { type: "response.output_text.delta", sequence_number: 1, ...at, delta: "half" },
+  ];
+  expect(decodeEvents(0, encodeEvents(events), () => undefined)).toEqual(events);
+});
+
 test("events survive the codec, whatever they say", () => {
   const item: Item = {
     type: "message",

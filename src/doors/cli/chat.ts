@@ -21,19 +21,11 @@ export async function chat(context: CommandContext, words: readonly string[], fl
     return converse(context, flags);
   }
   const app = await context.app(flags);
-  let terminated = false;
-  const interrupt = interruptible(() => {
-    terminated = true;
-    app.engine.stop().catch(() => undefined);
-  });
+  const interrupt = interruptible(app);
   try {
-    const request = await requestFor(context, flags, prompt);
-    const started = await app.engine.start(request);
+    const started = await app.engine.start(await requestFor(context, flags, prompt));
     if (flags.verbose) await tellConfiguration(context, flags, started.model);
-    const { node, exitCode } = await followTurn(app, started, turnOptions(context, flags, interrupt.signal));
-    if (!terminated) return exitCode;
-    context.streams.err(`Stopped. Go on with: rotunda resume ${node.id.slice(-8)}\n`);
-    return 143;
+    return (await followTurn(app, started, turnOptions(context, flags, interrupt))).exitCode;
   } finally {
     interrupt.dispose();
   }

@@ -81,22 +81,34 @@ export async function approverFor(context: CommandContext): Promise<Approver | u
   return terminalApprover({ input: process.stdin, output: process.stderr, style: context.streams.errStyle });
 }
 
-/** An AbortSignal for the first Ctrl-C; the second one leaves at once. */
-export function interruptible(onTerminate: () => void): { signal: AbortSignal; dispose(): void } {
+export interface Interrupt {
+  /** Aborted by the first Ctrl-C; the second one leaves at once. */
+  signal: AbortSignal;
+  /** SIGTERM or SIGHUP came: what runs was left so that it can be resumed. */
+  terminated(): boolean;
+  dispose(): void;
+}
+
+/** Listens to the signals that end a turn. */
+export function interruptible(app: App): Interrupt {
   const controller = new AbortController();
+  let terminated = false;
   const onInterrupt = () => {
     if (controller.signal.aborted) process.exit(130);
     controller.abort("interrupt");
   };
-  process.on("SIGINT", onInterrupt);
-  process.on("SIGTERM", onTerminate);
-  process.on("SIGHUP", onTerminate);
+  const onTerminate = () => {
+    if (terminated) process.exit(143);
+    terminated = true;
+    app.engine.stop().catch(() => undefined);
+  };
+  const listeners = { SIGINT: onInterrupt, SIGTERM: onTerminate, SIGHUP: onTerminate } as const;
+  for (const [name, listener] of Object.entries(listeners)) process.on(name as NodeJS.Signals, listener);
   return {
     signal: controller.signal,
+    terminated: () => terminated,
     dispose() {
-      process.off("SIGINT", onInterrupt);
-      process.off("SIGTERM", onTerminate);
-      process.off("SIGHUP", onTerminate);
+      for (const [name, listener] of Object.entries(listeners)) process.off(name as NodeJS.Signals, listener);
     },
   };
 }

@@ -73,17 +73,13 @@ function withoutStart(flags: ChatFlags): ChatFlags {
 
 async function turn(context: CommandContext, talk: Talk, line: string): Promise<void> {
   const app = await context.app();
-  const interrupt = interruptible(() => {
-    app.engine.stop().then(
-      () => process.exit(143),
-      () => process.exit(143),
-    );
-  });
+  const interrupt = interruptible(app);
   try {
     const flags = talk.last === undefined ? talk.flags : { ...withoutStart(talk.flags), from: talk.last };
     const started = await app.engine.start(await requestFor(context, flags, line));
     context.streams.err("\nassistant> \n");
-    const { node } = await followTurn(app, started, turnOptions(context, talk.flags, interrupt.signal));
+    const { node, exitCode } = await followTurn(app, started, turnOptions(context, talk.flags, interrupt));
+    if (exitCode === 143) process.exit(143);
     if (node.status === "failed" && node.error) context.streams.err(`[error] ${visible(node.error.message)}\n`);
     if (node.endedAt !== null && node.status !== "failed") talk.last = node.id;
     else if (node.status === "waiting")

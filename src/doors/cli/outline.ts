@@ -27,7 +27,7 @@ export async function rootOf(app: App, id: string): Promise<string> {
   }
 }
 
-/** Depth first; a chain of only children stays at one indent, so that a long conversation reads as a list. */
+/** Depth first; below the root a chain of only children stays at one indent, so that a long conversation reads as a list. */
 export async function treeLines(app: App, root: string): Promise<Line[]> {
   const lines: Line[] = [];
   const pending: { id: string; depth: number; subAgent: boolean }[] = [{ id: root, depth: 0, subAgent: false }];
@@ -37,7 +37,7 @@ export async function treeLines(app: App, root: string): Promise<Line[]> {
     if (!next || !node) continue;
     lines.push({ ...next, node, question: await questionOf(app, node.id) });
     const children = await app.store.children(node.id);
-    const deeper = children.length > 1 ? next.depth + 1 : next.depth;
+    const deeper = children.length > 1 || next.id === root ? next.depth + 1 : next.depth;
     for (const child of children.reverse()) pending.push({ id: child.id, depth: deeper, subAgent: false });
     const agents = await app.store.list({ callerResponseId: node.id, limit: 1_000 });
     for (const agent of agents) pending.push({ id: agent.id, depth: next.depth + 2, subAgent: true });

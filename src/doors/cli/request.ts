@@ -3,7 +3,7 @@ import type { RunRequest } from "../../types/engine.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { PermissionMode, RunSettings } from "../../types/response.ts";
 import type { AppFlags } from "./app-flags.ts";
-import { approverFor, type CommandContext } from "./context.ts";
+import { approverFor, type CommandContext, type Interrupt } from "./context.ts";
 import type { OutputFormat, TurnOptions } from "./turn.ts";
 
 export interface ChatFlags extends AppFlags {
@@ -21,7 +21,7 @@ export interface ChatFlags extends AppFlags {
   timeout?: number;
 }
 
-export function turnOptions(context: CommandContext, flags: ChatFlags, interrupt: AbortSignal): TurnOptions {
+export function turnOptions(context: CommandContext, flags: ChatFlags, interrupt: Interrupt): TurnOptions {
   const { outputFormat: format, stream, verbose } = flags;
   return { format, stream, verbose, streams: context.streams, interrupt };
 }

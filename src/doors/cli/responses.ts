@@ -41,9 +41,7 @@ async function leftBehind(app: App): Promise<string[]> {
 }
 
 export async function resumeOne(context: CommandContext, app: App, id: string, flags: ResumeFlags): Promise<number> {
-  const interrupt = interruptible(() => {
-    app.engine.stop().catch(() => undefined);
-  });
+  const interrupt = interruptible(app);
   try {
     const top = await outermost(app, id);
     const told = await lastSequence(app, top);
@@ -52,7 +50,7 @@ export async function resumeOne(context: CommandContext, app: App, id: string, f
     const { outputFormat: format, stream, verbose } = flags;
     // A person has seen what came before; a program that reads events gets all of them.
     const after = format === "stream-json" ? -1 : told;
-    const options = { format, stream, verbose, streams: context.streams, interrupt: interrupt.signal, after };
+    const options = { format, stream, verbose, streams: context.streams, interrupt, after };
     return (await followTurn(app, node, options)).exitCode;
   } finally {
     interrupt.dispose();

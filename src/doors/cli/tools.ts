@@ -35,7 +35,7 @@ export async function call(
 ): Promise<number> {
   const app = await context.app();
   const input = parseInput(json ?? "{}");
-  const interrupt = interruptible(() => process.exit(143));
+  const interrupt = interruptible(app);
   try {
     const { workspace } = context;
     const result = await app.engine.call(name, input, { workspace, signal: interrupt.signal, by: "cli" });

@@ -6,9 +6,10 @@
  */
 import type { App } from "../../types/app.ts";
 import { type ErrorCode, errorTable } from "../../types/error.ts";
-import type { ResponseNode } from "../../types/response.ts";
+import type { IncompleteReason, ResponseNode, Status } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
 import { oneLine, visible } from "../../util/text.ts";
+import type { Interrupt } from "./context.ts";
 import { JsonPrinter, type Printer, StreamJsonPrinter, type Streams, TextPrinter } from "./printer.ts";
 
 export type OutputFormat = "text" | "json" | "stream-json";
@@ -19,7 +20,7 @@ export interface TurnOptions {
   verbose: boolean;
   streams: Streams;
   /** Cancels the turn; the caller listens to signals. */
-  interrupt: AbortSignal;
+  interrupt: Interrupt;
   /** Print from behind this number on. Default -1. */
   after?: number;
 }
@@ -37,16 +38,21 @@ export async function followTurn(app: App, started: ResponseNode, options: TurnO
   const onInterrupt = () => {
     engine.cancel(started.id, "cancelled by the user").catch(() => undefined);
   };
-  if (options.interrupt.aborted) onInterrupt();
-  options.interrupt.addEventListener("abort", onInterrupt, { once: true });
+  const { signal } = options.interrupt;
+  if (signal.aborted) onInterrupt();
+  signal.addEventListener("abort", onInterrupt, { once: true });
   try {
     for await (const event of engine.watch(started.id, options.after ?? -1)) printer.event(event);
     const node = await engine.wait(started.id);
+    if (options.interrupt.terminated()) {
+      options.streams.err(`Stopped. Go on with: rotunda resume ${shortId(node.id)}\n`);
+      return { node, exitCode: 143 };
+    }
     printer.end(await engine.get(node.id), performance.now() - began);
     if (node.status === "waiting") await tellWaiting(app, node, options.streams);
     return { node, exitCode: exitCodeOf(node) };
   } finally {
-    options.interrupt.removeEventListener("abort", onInterrupt);
+    signal.removeEventListener("abort", onInterrupt);
   }
 }
 
@@ -74,19 +80,14 @@ export async function outermost(app: App, id: string): Promise<string> {
 
 /** Exit codes of design.md 7.4. */
 function exitCodeOf(node: ResponseNode): number {
-  switch (node.status) {
-    case "completed":
-      return 0;
-    case "waiting":
-      return 3;
-    case "cancelled":
-      return 130;
-    case "failed":
-      return errorTable[(node.error?.code ?? "internal") as ErrorCode].exit;
-    case "incomplete":
-      if (node.incompleteReason === "max_time") return 124;
-      return node.incompleteReason === "stream_cut" || node.incompleteReason === "interrupted" ? 1 : 4;
-    default:
-      return 1;
-  }
+  const { status, incompleteReason: reason } = node;
+  if (status === "completed") return 0;
+  return errorTable[codeOf(status, reason, node.error?.code)].exit;
+}
+
+function codeOf(status: Status, reason: IncompleteReason | null, code: ErrorCode | undefined): ErrorCode {
+  if (status === "waiting") return "approval_needed";
+  if (status === "cancelled") return "cancelled";
+  if (status !== "incomplete" || reason === "stream_cut" || reason === "interrupted") return code ?? "internal";
+  return reason === "max_time" ? "timeout" : "limit_reached";
 }
