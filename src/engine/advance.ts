@@ -16,7 +16,7 @@ import { ask } from "./ask.ts";
 import { type CallSupport, callTools, settle } from "./call-tools.ts";
 import type { History } from "./history.ts";
 import { runHooks } from "./hooks.ts";
-import { isCall, isSettled, next } from "./next.ts";
+import { answeredApprovals, isCall, isSettled, next } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Run, Stop } from "./run.ts";
 
@@ -42,11 +42,9 @@ interface Setting {
 }
 
 export async function advance(parts: EngineParts, run: Run, support: AdvanceSupport): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
   try {
     const setting = await prepareSetting(parts, run, support);
-    const left = setting.limits.seconds * 1_000 - spent(parts, run);
-    timer = setTimeout(() => run.stop({ status: "incomplete", reason: "max_time" }), Math.min(left, 2 ** 31 - 1));
+    run.stopwatch.limit(setting.limits.seconds * 1_000, () => run.stop({ status: "incomplete", reason: "max_time" }));
     const denied = run.output.length === 0 ? (await runHooks(parts, run, "onResponseStart", {})).denied : undefined;
     const stop: Stop | "waiting" =
       denied === undefined
@@ -57,7 +55,7 @@ export async function advance(parts: EngineParts, run: Run, support: AdvanceSupp
   } catch (thrown) {
     await failed(parts, run, thrown, support);
   } finally {
-    clearTimeout(timer);
+    run.stopwatch.stop();
   }
 }
 
@@ -73,10 +71,6 @@ async function prepareSetting(parts: EngineParts, run: Run, support: AdvanceSupp
   };
 }
 
-function spent(parts: EngineParts, run: Run): number {
-  return Math.max(0, parts.now() - run.node.createdAt - run.node.waited);
-}
-
 async function loop(
   parts: EngineParts,
   run: Run,
@@ -88,18 +82,20 @@ async function loop(
     if (run.failure) throw run.failure;
     if (run.stopped) return run.stopped;
     const usage = usageOf(run.output);
-    const seconds = spent(parts, run) / 1_000;
+    const seconds = run.stopwatch.spent() / 1_000;
     const step = next({ output: run.output, limits: setting.limits, seconds, tokens: usage.total_tokens });
     if (step.kind === "end") return { ...step };
     const all = await parts.tools.list(run.signal);
     if (offer?.all !== all) offer = offerOf(all, run, setting.profile);
     if (step.kind === "ask") {
-      const deadline = parts.now() + setting.limits.seconds * 1_000 - spent(parts, run);
+      // A little later than our own limit, which is the one that should end it.
+      const deadline = parts.now() + setting.limits.seconds * 1_000 - run.stopwatch.spent() + 1_000;
       const stop = await ask(parts, run, step, { ...setting, ...offer, history: support.history, deadline });
       if (stop) return stop;
     } else {
       const outcome = await callTools(parts, run, step.calls, { ...support, ...setting, ...offer });
-      if (outcome === "waiting" && !run.stopped) return "waiting";
+      // What was answered in the meantime is not waited for.
+      if (outcome === "waiting" && !run.stopped && !(await hasNews(parts, run))) return "waiting";
     }
   }
 }
@@ -108,12 +104,13 @@ const offers = new WeakMap<readonly Tool[], Map<string, Offer>>();
 
 /** The tools of a profile, narrowed by the run's own filters. The same objects as long as nothing changes. */
 function offerOf(all: readonly Tool[], run: Run, profile: Profile): Offer {
-  const { toolFilters = [], toolChoice, clientTools = [] } = run.node.settings;
+  const { toolFilters = [], toolChoice, clientTools = [], bounds } = run.node.settings;
   const key = JSON.stringify([
     profile.name,
     profile.tools,
     profile.servers,
     toolFilters,
+    bounds?.servers,
     toolChoice === "none",
     clientTools,
   ]);
@@ -121,7 +118,7 @@ function offerOf(all: readonly Tool[], run: Run, profile: Profile): Offer {
   offers.set(all, known);
   let offer = known.get(key);
   if (!offer) {
-    const tools = toolChoice === "none" ? [] : toolsOf(profile, all, toolFilters);
+    const tools = toolChoice === "none" ? [] : toolsOf(profile, all, toolFilters, bounds?.servers);
     const definitions: ToolDefinition[] = tools.map(({ name, description, input }) => ({ name, description, input }));
     for (const { name, description = "", parameters = { type: "object" } } of clientTools) {
       definitions.push({ name, description, input: parameters });
@@ -133,14 +130,19 @@ function offerOf(all: readonly Tool[], run: Run, profile: Profile): Offer {
 }
 
 /** The tools that a profile may use. */
-export function toolsOf(profile: Profile, all: readonly Tool[], filters: readonly string[][] = []): Tool[] {
+export function toolsOf(
+  profile: Profile,
+  all: readonly Tool[],
+  filters: readonly string[][] = [],
+  servers: readonly string[][] = [],
+): Tool[] {
+  const serverLists = profile.servers ? [profile.servers, ...servers] : servers;
   const lists = profile.tools ? [profile.tools, ...filters] : filters;
   return all.filter((tool) => {
     if (profile.readOnly && tool.access === "write") return false;
     if (
       tool.server !== "rotunda" &&
-      profile.servers &&
-      !profile.servers.some((glob) => matchesName(glob, tool.server))
+      !serverLists.every((list) => list.some((glob) => matchesName(glob, tool.server)))
     ) {
       return false;
     }
@@ -171,24 +173,41 @@ export function usageOf(output: readonly Entry[]): Usage {
 
 /** Left as it is, for whoever goes on with it. */
 async function wait(run: Run): Promise<void> {
-  run.patch({ status: "waiting", usage: usageOf(run.output) });
+  run.patch({ status: "waiting", usage: usageOf(run.output), ran: run.stopwatch.spent() });
   await run.commit();
+}
+
+/** A question of this run was answered elsewhere, and the run has not recorded it yet. */
+export async function hasNews(parts: EngineParts, run: Run): Promise<boolean> {
+  const recorded = answeredApprovals(run.output);
+  const asked = await parts.store.approvals({ responseId: run.node.id });
+  return asked.some(({ id, status }) => (status === "allowed" || status === "denied") && !recorded.has(id));
 }
 
 async function end(parts: EngineParts, run: Run, stop: Stop, support: AdvanceSupport): Promise<void> {
   if (stop.status === "shutdown") {
+    run.patch({ ran: run.stopwatch.spent() });
     await run.commit();
     return;
   }
   for (const entry of run.output) {
     if (isCall(entry) && !isSettled(entry.item)) settle(run, entry, "incomplete", "not run: the response has ended");
   }
-  const hookRun = parts.hooks.onResponseEnd ? run : null;
-  if (hookRun) await runHooks(parts, run, "onResponseEnd", { status: stop.status });
+  await withdraw(parts, run);
+  // A response that was stopped has its end as well.
+  await runHooks(parts, run, "onResponseEnd", { status: stop.status }, new AbortController().signal);
   finish(parts, run, stop.status, stop);
   await run.commit();
   run.ended = true;
   support.history.ended(run);
+}
+
+/** Nobody need answer any more. */
+async function withdraw(parts: EngineParts, run: Run): Promise<void> {
+  if (!run.output.some((entry) => entry.item.type === "mcp_approval_request")) return;
+  for (const approval of await parts.store.approvals({ status: "pending", responseId: run.node.id })) {
+    run.ask({ ...approval, status: "withdrawn", decidedAt: parts.now() });
+  }
 }
 
 function finish(parts: EngineParts, run: Run, status: EndedStatus, stop: Stop): void {
@@ -197,7 +216,8 @@ function finish(parts: EngineParts, run: Run, status: EndedStatus, stop: Stop): 
     incompleteReason: stop.reason ?? null,
     error: stop.error ?? null,
     usage: usageOf(run.output),
-    endedAt: parts.now(),
+    endedAt: Math.max(parts.now(), run.node.createdAt),
+    ran: run.stopwatch.spent(),
   });
   const type = status === "completed" || status === "failed" ? (`response.${status}` as const) : "response.incomplete";
   run.emit({ type, status });

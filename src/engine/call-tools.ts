@@ -13,6 +13,7 @@ import type { Delegation, DelegationResult, Tool, ToolContext, ToolResult } from
 import { newId, shortId } from "../util/ids.ts";
 import { clip } from "./clip.ts";
 import { runHooks } from "./hooks.ts";
+import { learnedRules } from "./learned.ts";
 import { answeredApprovals, type CallEntry, isSettled } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
 import { deniedText, type Prepared, prepare } from "./prepare.ts";
@@ -61,6 +62,7 @@ async function prepareAll(
 ): Promise<Prepared[]> {
   const answered = answeredApprovals(run.output);
   const prepared: Prepared[] = [];
+  const learned = await learnedRules(parts.store, run.node);
   for (const stored of open) {
     const entry: CallEntry = { ...stored, item: { ...stored.item }, meta: { ...stored.meta } };
     const tool = support.offered.get(entry.meta.tool ?? "");
@@ -73,8 +75,8 @@ async function prepareAll(
     const reason = request === null || approve !== false ? null : reasonOf(run, request);
     const digest = request === null ? "" : ((await parts.store.approval(request))?.digest ?? "");
     const answer = approve === undefined ? undefined : { approve, reason, digest };
-    const learned = await parts.store.rules(run.node.conversationId);
-    prepared.push(await prepare(parts, run, entry, { ...support, answer, learned }));
+    const asked = request !== null && answer === undefined;
+    prepared.push(await prepare(parts, run, entry, { ...support, answer, asked, learned }));
   }
   return prepared;
 }
@@ -193,11 +195,16 @@ class Schedule {
     }
     if (this.#run.stopped) return;
     this.#recordDecision(call, decision);
-    const learned = await this.#parts.store.rules(this.#run.node.conversationId);
+    const learned = await learnedRules(this.#parts.store, this.#run.node);
     const { digest } = call.approval;
     const answer = { approve: decision.decision === "allow", reason: decision.reason ?? null, digest };
     if (answer.approve && call.tool.changed !== undefined) await this.#parts.tools.accept?.(call.tool.name);
-    const again = await prepare(this.#parts, this.#run, call.entry, { ...this.#support, answer, learned });
+    const again = await prepare(this.#parts, this.#run, call.entry, {
+      ...this.#support,
+      answer,
+      asked: false,
+      learned,
+    });
     await this.#one(again);
   }
 
@@ -224,7 +231,7 @@ class Schedule {
     if (run.stopped) return;
     let result: ToolResult;
     try {
-      result = await abortable(tool.run(call.input, this.#context(call)), run.signal);
+      result = checkedResult(await abortable(tool.run(call.input, this.#context(call)), run.signal));
     } catch (error) {
       if (error instanceof ChildWaiting) {
         this.#waiting = true;
@@ -286,6 +293,14 @@ class Schedule {
       readOutput: (reference) => this.#support.readOutput(this.#run, reference),
     };
   }
+}
+
+/** A library's tool may answer anything. */
+function checkedResult(result: unknown): ToolResult {
+  if (typeof result === "object" && result !== null && typeof (result as ToolResult).text === "string") {
+    return result as ToolResult;
+  }
+  return { text: "[Tool error: the tool gave no result with a text]", isError: true };
 }
 
 /** Read anew: it changes while the tool runs. */

@@ -62,7 +62,7 @@ async function childRequest(
 ): Promise<RunRequest> {
   const profile = await parts.profiles.get(parent.node.profile);
   const child = await parts.profiles.get(request.profile);
-  const { toolFilters = [], onApproval, parallel } = parent.node.settings;
+  const { toolFilters = [], onApproval, parallel, bounds } = parent.node.settings;
   const turns = request.maxTurns;
   return {
     input: request.task,
@@ -73,6 +73,11 @@ async function childRequest(
       mode: effectiveMode(parts, parent, profile),
       readOnly: isReadOnly(parent, profile),
       toolFilters: profile.tools ? [...toolFilters, profile.tools] : toolFilters,
+      bounds: {
+        deny: [...(bounds?.deny ?? []), ...(profile.permissions?.deny ?? [])],
+        ask: [...(bounds?.ask ?? []), ...(profile.permissions?.ask ?? [])],
+        servers: [...(bounds?.servers ?? []), ...(profile.servers ? [profile.servers] : [])],
+      },
       ...(onApproval && { onApproval }),
       ...(parallel !== undefined && { parallel }),
       ...(turns !== undefined && { limits: { turns: Math.min(turns, child.limits.turns) } }),

@@ -61,7 +61,7 @@ export async function judgeCall(
   const tool = await findTool(parts, name);
   const profile = await parts.profiles.get(options.profile);
   const subject = (await tool.subject?.(input, options.workspace)) ?? {};
-  const learned = await parts.store.rules(null);
+  const learned = await parts.store.rules([options.workspace]);
   const { effect, why } = await judge({
     tool,
     subject,

@@ -15,10 +15,11 @@ import type { Tool, ToolResult } from "../types/tool.ts";
 import { isId, isIdPart, newId } from "../util/ids.ts";
 import { newOwner } from "../util/owner.ts";
 import { oneLine } from "../util/text.ts";
-import { advance, toolsOf, usageOf } from "./advance.ts";
+import { advance, hasNews, toolsOf, usageOf } from "./advance.ts";
 import { delegate, readOutput } from "./delegate.ts";
 import { directCall, judgeCall } from "./direct-call.ts";
 import { History } from "./history.ts";
+import { sessionOf } from "./learned.ts";
 import { finishedTurns } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
 import { Pulse } from "./pulse.ts";
@@ -34,6 +35,7 @@ class LocalEngine implements Engine {
   readonly #parts: EngineParts;
   readonly #owner = newOwner();
   readonly #runs = new Map<string, Run>();
+  readonly #resuming = new Map<string, Promise<Run>>();
   readonly #history: History;
   readonly #pulse: Pulse;
   #stopping = false;
@@ -75,6 +77,7 @@ class LocalEngine implements Engine {
       createdAt: now,
       endedAt: null,
       waited: 0,
+      ran: 0,
       hash: null,
     };
     const input = inputEntries(request.input);
@@ -83,7 +86,7 @@ class LocalEngine implements Engine {
       { type: "response.in_progress", sequence_number: 1 },
     ];
     await store.create({ node, input, events, owner: this.#owner, conversation });
-    const options = { approver: request.approver, now, nextSequence: events.length, events };
+    const options = { approver: request.approver, now: this.#parts.now, nextSequence: events.length, events };
     const run = new Run(store, node, input, { owner: this.#owner, fence: 1 }, options);
     request.onStart?.(id);
     this.#begin(run);
@@ -151,31 +154,52 @@ class LocalEngine implements Engine {
       run.failure = toRotundaError(error);
     }
     run.wake();
+    await this.#answeredMeanwhile(run);
+  }
+
+  /** An answer that came between the last look and the release found nobody to go on: so we do. */
+  async #answeredMeanwhile(run: Run): Promise<void> {
+    if (run.node.status !== "waiting" || run.failure || run.stopped || this.#stopping) return;
+    try {
+      if (await hasNews(this.#parts, run)) await this.resume(run.node.id, run.approver);
+    } catch {
+      // Another process was quicker.
+    }
   }
 
   async resume(id: string, approver?: Approver): Promise<ResponseNode> {
     const { store } = this.#parts;
     const active = this.#runs.get(id);
     if (active) return active.node;
-    const stored = await store.get(id);
-    if (!stored) throw new RotundaError("not_found", `there is no response ${id}`);
-    if (stored.node.endedAt !== null) {
-      throw new RotundaError("response_ended", `response ${id} has already ended (${stored.node.status})`);
+    if (this.#stopping) throw new RotundaError("cancelled", "the engine is stopping");
+    const node = await store.node(id);
+    if (!node) throw new RotundaError("not_found", `there is no response ${id}`);
+    if (node.endedAt !== null) {
+      throw new RotundaError("response_ended", `response ${id} has already ended (${node.status})`);
     }
-    const lease = await store.claim(id, this.#owner);
-    if (!lease) throw new RotundaError("owned_elsewhere", `response ${id} is being run by another process`);
-    const run = await recover({ store, stored, lease, approver, now: this.#parts.now() });
-    if (stored.node.status === "waiting") await this.#endWaiting(run);
-    this.#begin(run);
-    return run.node;
+    const resuming = this.#resuming.get(id) ?? this.#take(id, approver);
+    this.#resuming.set(id, resuming);
+    try {
+      const run = await resuming;
+      if (!this.#runs.has(id) && !run.ended && !run.stopped) {
+        const waited = Math.max(0, this.#parts.now() - run.node.createdAt - run.node.ran);
+        run.patch({ status: "in_progress", waited });
+        this.#begin(run);
+      }
+      return run.node;
+    } finally {
+      this.#resuming.delete(id);
+    }
   }
 
-  /** The time that a person took does not count against the limit. */
-  async #endWaiting(run: Run): Promise<void> {
-    const asked = await this.#parts.store.approvals({ responseId: run.node.id });
-    const since = Math.min(...asked.filter((approval) => approval.createdAt).map((approval) => approval.createdAt));
-    const waited = Number.isFinite(since) ? run.node.waited + this.#parts.now() - since : run.node.waited;
-    run.patch({ status: "in_progress", waited });
+  /** The response as a run of this process. What is stored is read only once it is ours: before, it may still change. */
+  async #take(id: string, approver: Approver | undefined): Promise<Run> {
+    const { store } = this.#parts;
+    const lease = await store.claim(id, this.#owner);
+    const stored = lease && (await store.get(id));
+    if (!stored)
+      throw new RotundaError("owned_elsewhere", `response ${id} is being run by another process, or has ended`);
+    return recover({ store, stored, lease, approver, now: this.#parts.now });
   }
 
   // ---- watch
@@ -246,21 +270,29 @@ class LocalEngine implements Engine {
   async #askPerson(run: Run, approval: Approval): Promise<Decision | undefined> {
     const { store } = this.#parts;
     const settled = decisionOf(await store.approval(approval.id));
-    if (settled) return settled;
-    if (!run.approver) return undefined;
-    const since = this.#parts.now();
+    const { approver } = run;
+    if (settled || !approver) return settled;
+    const line = this.#line(run);
+    for (const one of line) one.stopwatch.pause();
     run.patch({ status: "waiting" });
     const aside = new AbortController();
     const signal = AbortSignal.any([run.signal, aside.signal]);
-    const person = run.approver(approval, signal).then(
-      (decision) => this.decide(approval.id, decision),
-      () => undefined,
-    );
-    const answer = await Promise.race([this.#pulse.settled(approval.id, signal), person]);
-    aside.abort();
-    const decided = answer ?? (await store.approval(approval.id));
-    run.patch({ status: "in_progress", waited: run.node.waited + this.#parts.now() - since });
-    return decisionOf(decided);
+    try {
+      // Whoever answers first, here or in another process, is in the store; an approver that fails is nobody.
+      const person = (async () => this.decide(approval.id, await approver(approval, signal)))().catch(() => undefined);
+      await Promise.race([this.#pulse.settled(approval.id, signal), person]);
+    } finally {
+      aside.abort();
+      for (const one of line) one.stopwatch.resume();
+    }
+    run.patch({ status: "in_progress" });
+    return decisionOf(await store.approval(approval.id));
+  }
+
+  /** The run and the callers above it: while a person is asked, none of them spends time. */
+  #line(run: Run): Run[] {
+    const above = run.node.caller && this.#runs.get(run.node.caller.responseId);
+    return above ? [run, ...this.#line(above)] : [run];
   }
 
   async decide(approvalId: string, decision: Decision): Promise<Approval> {
@@ -279,24 +311,21 @@ class LocalEngine implements Engine {
       throw new RotundaError("approval_settled", `approval ${approvalId} has already been answered`);
     }
     if (decision.decision === "allow" && decision.scope && decision.scope !== "once") {
-      const node = await store.node(pending.responseId);
-      const conversationId = decision.scope === "session" ? await this.#conversationOf(node) : null;
       const { scope } = decision;
-      await store.addRule({ id: newId("rule", now), scope, conversationId, rule: pending.pattern, createdAt: now });
+      const node = await store.node(pending.responseId);
+      const holder = scope === "session" ? await sessionOf(store, node) : (node?.workspace ?? "");
+      await store.addRule({ id: newId("rule", now), scope, holder, rule: pending.pattern, createdAt: now });
     }
     this.#pulse.tell(settled);
     return settled;
   }
 
-  /** A sub-agent has no conversation of its own: its outermost caller's counts. */
-  async #conversationOf(node: ResponseNode | undefined): Promise<string | null> {
-    if (!node?.caller) return node?.conversationId ?? null;
-    return this.#conversationOf(await this.#parts.store.node(node.caller.responseId));
-  }
-
   // ---- steer, cancel, call, stop
 
   async steer(id: string, items: Item[]): Promise<void> {
+    const node = await this.#parts.store.node(id);
+    if (!node) throw new RotundaError("not_found", `there is no response ${id}`);
+    if (node.endedAt !== null) throw new RotundaError("response_ended", `response ${id} has already ended`);
     await this.#parts.store.sendControl({ responseId: id, kind: "steer", reason: null, items });
     this.#pulse.look();
   }
@@ -324,10 +353,7 @@ class LocalEngine implements Engine {
     for (const child of await store.list({ callerResponseId: id, limit: 1_000 })) {
       if (child.endedAt === null) await this.cancel(child.id, reason);
     }
-    const stored = await store.get(id);
-    const lease = stored && (await store.claim(id, this.#owner));
-    if (!stored || !lease) throw new RotundaError("owned_elsewhere", `response ${id} is being run by another process`);
-    const run = await recover({ store, stored, lease, approver: undefined, now: this.#parts.now() });
+    const run = await this.#take(id, undefined);
     run.stop({ status: "cancelled", error: { code: "cancelled", message: reason } });
     this.#begin(run);
     await run.finished;

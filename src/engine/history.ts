@@ -75,7 +75,7 @@ function withoutCutAnswers(entries: readonly Entry[], ended: boolean): readonly 
     last = Math.max(last, entry.turn);
   }
   return entries.filter((entry) => {
-    if (finished.has(entry.turn)) return true;
+    if (finished.has(entry.turn) || entry.meta.synthetic === "steer") return true;
     return ended && entry.turn === last && entry.item.type === "message";
   });
 }

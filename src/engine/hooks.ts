@@ -26,6 +26,7 @@ export async function runHooks(
   run: Run,
   point: HookPoint,
   facts: JsonObject & { tool?: string },
+  signal: AbortSignal = run.signal,
 ): Promise<HookAnswer> {
   const answer: HookAnswer = {};
   for (const hook of parts.hooks[point] ?? []) {
@@ -40,7 +41,7 @@ export async function runHooks(
       ...(answer.arguments && { arguments: answer.arguments }),
       ...(answer.output !== undefined && { output: answer.output }),
     });
-    const outcome = await parts.runHook(hook, input, run.node.workspace, run.signal);
+    const outcome = await parts.runHook(hook, input, run.node.workspace, signal);
     if (outcome.exitCode === 2) return { denied: outcome.stderr.trim() || `the hook "${hook.command}" denied it` };
     if (outcome.exitCode !== 0) {
       const text = `hook "${hook.command}" failed with exit code ${outcome.exitCode}: ${outcome.stderr.trim()}`;

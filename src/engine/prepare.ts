@@ -35,6 +35,8 @@ export interface Authority {
   offered: ReadonlyMap<string, Tool>;
   /** The answer of a person to this call, where there is one. */
   answer: { approve: boolean; reason: string | null; digest: string } | undefined;
+  /** A person has been asked, and has not answered yet: the question stands, whatever the rules say by now. */
+  asked: boolean;
   learned: readonly LearnedRule[];
 }
 
@@ -58,9 +60,10 @@ export async function prepare(parts: EngineParts, run: Run, entry: CallEntry, au
   if (typeof subject === "string") return refused(subject);
   const verdict = await verdictOn(parts, run, tool, subject, authority);
   if (verdict.effect === "deny") return refused(deniedText(verdict.why));
-  const { answer } = authority;
-  if (verdict.effect === "ask" && !answer?.approve) {
-    if (answer) return refused(deniedText(answer.reason ?? "no reason was given"));
+  const { answer, asked } = authority;
+  // A no stands, whatever a rule that was learned since would allow.
+  if (answer?.approve === false) return refused(deniedText(answer.reason ?? "no reason was given"));
+  if (asked || (verdict.effect === "ask" && !answer)) {
     return {
       kind: "ask",
       entry,
@@ -116,7 +119,9 @@ function verdictOn(
   subject: CallSubject,
   { profile, learned }: Authority,
 ): Promise<Verdict> {
+  const { bounds } = run.node.settings;
   const rules: PermissionRules[] = [parts.permissions];
+  if (bounds) rules.unshift({ allow: [], ask: bounds.ask, deny: bounds.deny });
   if (profile.permissions) rules.unshift(profile.permissions);
   if (learned.length > 0) rules.push({ allow: learned.map((rule) => rule.rule), ask: [], deny: [] });
   return judge({

@@ -46,9 +46,14 @@ export class Pulse {
       this.#renewed = performance.now();
       this.#parts.store.renew(this.#owner).catch((error: unknown) => this.#report(error));
     }
-    const version = this.#parts.store.version();
-    if (version === this.#version) return;
-    this.#version = version;
+    try {
+      const version = this.#parts.store.version();
+      if (version === this.#version) return;
+      this.#version = version;
+    } catch (error) {
+      this.#report(error);
+      return;
+    }
     this.look();
   }
 

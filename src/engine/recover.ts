@@ -24,7 +24,8 @@ export interface RecoverOptions {
   stored: StoredResponse;
   lease: Lease;
   approver: Approver | undefined;
-  now: number;
+  /** Milliseconds since the epoch. */
+  now: () => number;
 }
 
 export async function recover({ store, stored, lease, approver, now }: RecoverOptions): Promise<Run> {

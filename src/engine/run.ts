@@ -12,6 +12,7 @@ import type { NewEvent, RunEvent } from "../types/event.ts";
 import type { Entry } from "../types/item.ts";
 import type { EndedStatus, IncompleteReason, ResponseError, ResponseNode } from "../types/response.ts";
 import type { Batch, Lease, Store } from "../types/store.ts";
+import { Stopwatch } from "./stopwatch.ts";
 
 /** Why a run was told to stop from outside its loop. */
 export interface Stop {
@@ -30,7 +31,7 @@ export class Run {
   readonly output: Entry[] = [];
   readonly lease: Lease;
   readonly approver: Approver | undefined;
-  readonly startedAt: number;
+  readonly stopwatch: Stopwatch;
   stopped: Stop | null = null;
   failure: RotundaError | null = null;
   ended = false;
@@ -51,7 +52,7 @@ export class Run {
     this.input = input;
     this.lease = lease;
     this.approver = options.approver;
-    this.startedAt = options.now;
+    this.stopwatch = new Stopwatch(options.now, node.ran);
     this.#recent = options.events;
     this.#nextSequence = options.nextSequence;
     this.#published = options.nextSequence;
@@ -173,7 +174,8 @@ export class Run {
 
 export interface RunOptions {
   approver: Approver | undefined;
-  now: number;
+  /** Milliseconds since the epoch. */
+  now: () => number;
   nextSequence: number;
   /** The newest events, already committed, that end at `nextSequence - 1`. */
   events: RunEvent[];

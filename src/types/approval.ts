@@ -6,7 +6,7 @@
 
 export type ApprovalStatus = "pending" | "allowed" | "denied" | "withdrawn";
 
-/** How far an answer reaches: this call, the rest of the conversation, or always. */
+/** How far an answer reaches: this call, the rest of the conversation, or always in this workspace. */
 export type ApprovalScope = "once" | "session" | "always";
 
 export interface Approval {
@@ -44,7 +44,8 @@ export interface Decision {
 export interface LearnedRule {
   id: string;
   scope: "session" | "always";
-  conversationId: string | null;
+  /** session: id of the conversation, or of the response if it has none. always: the workspace. */
+  holder: string;
   rule: string;
   createdAt: number;
 }

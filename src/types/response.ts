@@ -61,6 +61,8 @@ export interface RunSettings {
   parallel?: boolean;
   /** Lists of globs; a tool is offered only if every list names it. */
   toolFilters?: string[][];
+  /** What the caller's profile forbids or asks about, and the MCP servers that it may use. Inherited by sub-agents. */
+  bounds?: { deny: string[]; ask: string[]; servers: string[][] };
   /** Nothing may write, whatever the profile says. Inherited by sub-agents. */
   readOnly?: boolean;
   clientTools?: ClientTool[];
@@ -101,8 +103,10 @@ export interface ResponseNode {
   /** Milliseconds since the epoch. */
   createdAt: number;
   endedAt: number | null;
-  /** Milliseconds spent waiting for a person. */
+  /** Milliseconds since its creation in which it did not run: it waited for a person, or no process had it. */
   waited: number;
+  /** Milliseconds that it had run when it last left a process. */
+  ran: number;
   /** SHA-256 over its canonical content and its parent's hash; null while it runs. */
   hash: string | null;
 }

@@ -103,7 +103,8 @@ export interface Store {
   approvals(filter: { status?: "pending"; responseId?: string }): Promise<Approval[]>;
   /** Settles a pending approval; false if it was settled before. The first answer wins. */
   settleApproval(approval: Approval): Promise<boolean>;
-  rules(conversationId: string | null): Promise<LearnedRule[]>;
+  /** The rules of these holders; all of them without. */
+  rules(holders?: readonly string[]): Promise<LearnedRule[]>;
   addRule(rule: LearnedRule): Promise<void>;
   removeRule(id: string): Promise<boolean>;
 

@@ -137,7 +137,7 @@ export async function permissions(
     return 0;
   }
   const { permissions: configured } = app.config;
-  const learned = await app.store.rules(null);
+  const learned = await app.store.rules();
   if (flags.json) {
     context.streams.out(`${JSON.stringify({ ...configured, learned })}\n`);
     return 0;
@@ -147,7 +147,10 @@ export async function permissions(
   for (const effect of ["deny", "ask", "allow"] as const) {
     for (const rule of configured[effect]) out(`${effect}: ${visible(rule)}\n`);
   }
-  for (const rule of learned) out(`allow: ${visible(rule.rule)}  (learned from an answer; --forget ${rule.id})\n`);
+  for (const rule of learned)
+    out(
+      `allow: ${visible(rule.rule)}  (learned from an answer, ${rule.scope} in ${rule.holder}; --forget ${rule.id})\n`,
+    );
   return 0;
 }
 
