@@ -42,6 +42,11 @@ export function median(values: readonly number[]): number {
   return (lower + upper) / 2;
 }
 
+/** The median of the differences of each round: what slowed the machine for a while slowed both. */
+export function medianDifference(values: readonly number[], others: readonly number[]): number {
+  return median(values.map((value, round) => value - (others[round] ?? Number.NaN)));
+}
+
 /** Runs each of the tasks `count` times, in turns; gives the values of each. The first round is not counted. */
 export async function inTurns<Key extends string>(
   count: number,

@@ -66,10 +66,14 @@ export function runNode(args: readonly string[], place: Pick<Place, "workspace" 
   });
 }
 
-/** Bytes that this process and its children that have ended sent to disk, by the kernel's count. */
+/**
+ * Bytes that this process and its children that have ended sent to disk, by the kernel's count of pages: what
+ * was taken back before it got there (SQLite's shared memory, a file that is removed on closing) is not in it.
+ */
 export function bytesWritten(): number {
   const text = readFileSync("/proc/self/io", "utf8");
-  return Number(/^write_bytes: (\d+)$/m.exec(text)?.[1] ?? Number.NaN);
+  const count = (name: string) => Number(new RegExp(`^${name}: (\\d+)$`, "m").exec(text)?.[1] ?? Number.NaN);
+  return count("write_bytes") - count("cancelled_write_bytes");
 }
 
 export interface UpstreamProcess {
@@ -100,7 +104,8 @@ export interface Worker {
 
 /** A program that runs jobs one after the other in one process. */
 export async function startWorker(program: string, place: Place, settings: Record<string, string>): Promise<Worker> {
-  const child = fork(program, { cwd: place.workspace, env: { ...place.environment, ...settings } });
+  const env = { ...place.environment, ...settings };
+  const child = fork(program, { cwd: place.workspace, env, stdio: ["ignore", "ignore", "pipe", "ipc"] });
   await answer(child);
   return {
     run(job) {
@@ -113,10 +118,16 @@ export async function startWorker(program: string, place: Place, settings: Recor
 
 function answer<T>(child: ChildProcess): Promise<T> {
   return new Promise((resolve, reject) => {
-    const onExit = (code: number | null) => reject(new Error(`${child.spawnargs.join(" ")} ended with ${code}`));
-    child.once("exit", onExit);
+    let said = "";
+    const onText = (text: string) => {
+      said = `${said}${text}`.slice(-500);
+    };
+    const onClose = (code: number | null) => reject(new Error(`${child.spawnargs[1]} ended with ${code}: ${said}`));
+    child.stderr?.setEncoding("utf8").on("data", onText);
+    child.once("close", onClose);
     child.once("message", (message) => {
-      child.off("exit", onExit);
+      child.stderr?.off("data", onText);
+      child.off("close", onClose);
       resolve(message as T);
     });
   });

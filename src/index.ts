@@ -133,7 +133,8 @@ async function runTurn(
   if (signal?.aborted) onAbort();
   signal?.addEventListener("abort", onAbort, { once: true });
   try {
-    for await (const event of engine.watch(id)) onEvent?.(event);
+    // Nobody listens: then there is no need to hand over every event.
+    if (onEvent) for await (const event of engine.watch(id)) onEvent(event);
     await engine.wait(id);
   } finally {
     signal?.removeEventListener("abort", onAbort);

@@ -11,8 +11,12 @@ export async function main(argv: readonly string[]): Promise<void> {
     process.stderr.write(`rotunda: internal fault, please report it: ${text}\n`);
     process.exitCode = 1;
   });
-  // Whoever reads our output may go away (`| head`): that is no fault.
-  process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 1));
+  // Whoever reads our output may go away (`| head`): that is no fault, and the turn goes on to its end.
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code !== "EPIPE") process.exit(1);
+    });
+  }
   const { runCommandLine } = await import("./doors/cli/program.ts");
   const exitCode = await runCommandLine(argv.slice(2), makers);
   process.exitCode ??= exitCode;

@@ -5,6 +5,8 @@ export interface Job {
   conversations: number;
   turns: number;
   steps: number;
+  /** What the called tool is declared as. Default "effects". */
+  tool?: "effects" | "reads" | undefined;
 }
 
 /** Of one job. */

@@ -4,6 +4,7 @@
  * Invariant: an unset variable without a default is an error that names the file and the key; every value
  * that came out of a variable is remembered as a possible secret.
  */
+import type { TrustItem } from "../types/app.ts";
 import { RotundaError } from "../types/error.ts";
 import type { Json } from "../types/json.ts";
 
@@ -15,6 +16,8 @@ export interface Expansion {
   lenient?: boolean;
   /** Values that variables had, beside the names under which they were found. */
   used: Map<string, string>;
+  /** Variables of the workspace's `.env` that nobody has trusted. */
+  untrusted: ReadonlyMap<string, TrustItem>;
 }
 
 const REFERENCE = /\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))/g;
@@ -34,11 +37,32 @@ export function expand(value: Json | undefined, expansion: Expansion, path = "")
   return value ?? null;
 }
 
+/** The variables that must be trusted before the value can be expanded. */
+export function waitingFor(value: Json | undefined, expansion: Expansion, path = ""): TrustItem[] {
+  if (Array.isArray(value)) return value.flatMap((entry, index) => waitingFor(entry, expansion, `${path}[${index}]`));
+  if (value !== null && typeof value === "object") {
+    return Object.entries(value).flatMap(([key, entry]) => waitingFor(entry, expansion, `${path}.${key}`));
+  }
+  if (typeof value !== "string") return [];
+  return [...value.matchAll(REFERENCE)].flatMap(([, braced, fallback, bare]) => {
+    const item = fallback === undefined ? withheld(braced ?? bare ?? "", expansion, path) : undefined;
+    return item ? [item] : [];
+  });
+}
+
+/** Places that say what is started and where something is sent. */
+const STEERS = /\.(?:command|cwd|url|serverUrl|baseUrl)$|\.args\[\d+\]$/;
+
+/** An untrusted variable counts as a key at most. */
+function withheld(name: string, { untrusted, environment }: Expansion, path: string): TrustItem | undefined {
+  return STEERS.test(path) || environment[name] === undefined ? untrusted.get(name) : undefined;
+}
+
 function expandText(text: string, expansion: Expansion, path: string): string {
   return text.replace(REFERENCE, (whole, braced?: string, fallback?: string, bare?: string) => {
     if (whole === "$$") return "$";
     const name = braced ?? bare ?? "";
-    const value = expansion.environment[name];
+    const value = withheld(name, expansion, path) ? undefined : expansion.environment[name];
     if (value !== undefined && (value !== "" || fallback === undefined)) {
       expansion.used.set(name, value);
       return value;

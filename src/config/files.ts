@@ -97,13 +97,21 @@ async function parseText(text: string, path: string): Promise<JsonObject> {
         maxAliasCount: 100,
       });
   } catch (error) {
-    throw new RotundaError("config_invalid", `${path} cannot be parsed: ${(error as Error).message}`, { cause: error });
+    throw new RotundaError("config_invalid", `${path} cannot be parsed${whereIn(error)}`);
   }
   if (value === null || value === undefined) return {};
   if (typeof value !== "object" || Array.isArray(value)) {
     throw new RotundaError("config_invalid", `${path} must hold an object at its top`);
   }
   return value as JsonObject;
+}
+
+/** What and where, in our own words: a parser's message quotes the file, and may quote a key. */
+function whereIn(error: unknown): string {
+  const { code, linePos, message } = error as { code?: string; linePos?: { line: number; col: number }[] } & Error;
+  const [, line = linePos?.[0]?.line, column = linePos?.[0]?.col] = /\(line (\d+) column (\d+)\)/.exec(message) ?? [];
+  const what = code === undefined ? "" : `: ${code.toLowerCase().replaceAll("_", " ")}`;
+  return `${what}${line === undefined ? "" : ` at line ${line}, column ${column}`}`;
 }
 
 /** JSONC: comments and trailing commas out, strings untouched. */

@@ -7,15 +7,16 @@
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseEnv } from "node:util";
 import type { TrustItem } from "../types/app.ts";
 import type { Config, HookPoint, ModelConfig } from "../types/config.ts";
 import { RotundaError } from "../types/error.ts";
+import { isSecretName, secretsInArguments, secretsInUrl, withoutScheme } from "../util/secrets.ts";
 import { checked } from "./check.ts";
-import { type ConfigFile, findPlaces, readConfigFile } from "./files.ts";
-import { type FileParts, inOwnShape, normalize, type Part } from "./normalize.ts";
+import { readEnvFile } from "./env-file.ts";
+import { findPlaces, readConfigFile } from "./files.ts";
+import { baselineOf, type FileParts, inOwnShape, normalize, type Part } from "./normalize.ts";
 import { stateDirectory } from "./paths.ts";
-import { isLoopback, TrustStore } from "./trust.ts";
+import { TrustStore } from "./trust.ts";
 
 export interface LoadOptions {
   workspace: string;
@@ -33,28 +34,29 @@ export interface LoadedConfig extends Config {
   files: string[];
 }
 
-const SECRET_NAME = /KEY|TOKEN|SECRET|PASSWORD|AUTH/i;
-
 export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   const { workspace, flags = {} } = options;
   const state = stateDirectory(options.environment);
   const trust = new TrustStore(state);
-  const untrusted: TrustItem[] = [];
-  const environment = withEnvFile(workspace, options.environment, trust, untrusted);
+  const { environment, variables, untrusted: waiting, missed } = readEnvFile(workspace, options.environment, trust);
+  const untrusted: TrustItem[] = [...missed];
   const used = new Map<string, string>();
-  const files: FileParts[] = [];
+  const read = [];
   for (const place of findPlaces(workspace, environment, flags.config)) {
-    const file: ConfigFile = await readConfigFile(place);
-    const lenient = file.kind === "finta";
-    files.push(normalize(file, await checked(file, inOwnShape(file), state), { environment, used, lenient }));
+    const file = await readConfigFile(place);
+    read.push({ file, raw: await checked(file, inOwnShape(file), state) });
   }
+  const user = baselineOf(read.flatMap(({ file, raw }) => (file.project ? [] : [raw])));
+  const files = read.map(({ file, raw }) => {
+    return normalize(file, raw, { environment, used, untrusted: waiting, lenient: file.kind === "finta" }, user);
+  });
   const config = emptyConfig(environment);
   const accept = <T>(part: Part<T>): T | undefined => {
-    if (part.trust && !trust.isTrusted(part.trust)) {
-      untrusted.push(part.trust);
-      return undefined;
-    }
-    return part.value();
+    const needed = part.variables?.() ?? [];
+    if (part.trust && !trust.isTrusted(part.trust)) needed.push(part.trust);
+    if (needed.length === 0) return part.value();
+    untrusted.push(...needed.filter((item) => !untrusted.includes(item)));
+    return undefined;
   };
   for (const parts of files) merge(config, parts, accept);
   applyEnvironment(config, environment);
@@ -65,7 +67,7 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   config.warnings.push(
     ...untrusted.map((item) => `${item.file}: ${item.what} is left out until you trust it: rotunda trust`),
   );
-  config.secrets = secretsOf(config, used, environment);
+  config.secrets = secretsOf(config, used, { ...variables, ...environment });
   return config;
 }
 
@@ -127,8 +129,11 @@ function merge(config: LoadedConfig, parts: FileParts, accept: <T>(part: Part<T>
     if (sandbox?.level && first("sandbox.level")) config.sandbox.level = sandbox.level;
     if (sandbox?.network && first("sandbox.network")) config.sandbox.network = sandbox.network;
   }
-  const { profile, toolOutputLimit, advice } = parts.plain;
-  if (profile !== undefined && first("profile")) config.defaultProfile = profile;
+  for (const part of parts.profile) {
+    const profile = accept(part);
+    if (profile !== undefined && first("profile")) config.defaultProfile = profile;
+  }
+  const { toolOutputLimit, advice } = parts.plain;
   if (toolOutputLimit !== undefined && first("toolOutputLimit")) config.toolOutputLimit = toolOutputLimit;
   if (advice !== undefined && first("advice")) config.advice = advice;
 }
@@ -177,28 +182,6 @@ function applyFlags(
   config.origins[`models.${made.id}`] = "flags";
 }
 
-/** `.env` of the workspace: variables that are not set. Addresses in it need trust, unless they are loopback. */
-function withEnvFile(
-  workspace: string,
-  environment: NodeJS.ProcessEnv,
-  trust: TrustStore,
-  untrusted: TrustItem[],
-): NodeJS.ProcessEnv {
-  const path = join(workspace, ".env");
-  const text = readOptional(path);
-  if (text === undefined) return environment;
-  const merged: NodeJS.ProcessEnv = { ...environment };
-  for (const [name, value] of Object.entries(parseEnv(text))) {
-    if (value === undefined || merged[name] !== undefined) continue;
-    const isKey = /^[A-Z0-9_]+_(?:API_KEY|TOKEN)$/.test(name) || name === "PORT" || /_MODEL$/.test(name);
-    const item: TrustItem = { what: `variable ${name}`, file: path, content: value };
-    if (isKey || isLoopback(value) || trust.isTrusted(item)) merged[name] = value;
-    else if (/URL|HOST|PROXY|^ROTUNDA_|^NODE_|^PATH$|^LD_/.test(name)) untrusted.push(item);
-    else merged[name] = value;
-  }
-  return merged;
-}
-
 function readOptional(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");
@@ -207,15 +190,26 @@ function readOptional(path: string): string | undefined {
   }
 }
 
+/** Wherever a secret may stand: keys, headers, addresses, arguments, and variables whose names say so. */
 function secretsOf(config: Config, used: ReadonlyMap<string, string>, environment: NodeJS.ProcessEnv): string[] {
-  const secrets = config.models.flatMap((model) => [model.apiKey ?? "", ...Object.values(model.headers ?? {})]);
+  const secrets: string[] = [];
+  const addHeaders = (headers: Record<string, string> = {}) => {
+    secrets.push(...Object.values(headers).map(withoutScheme));
+  };
+  const addNamed = (values: Iterable<[string, string | undefined]>) => {
+    for (const [name, value = ""] of values) secrets.push(...(isSecretName(name) ? [value] : []), ...secretsInUrl(value));
+  };
+  for (const model of config.models) {
+    secrets.push(model.apiKey ?? "", ...secretsInUrl(model.baseUrl));
+    addHeaders(model.headers);
+    addNamed(Object.entries(model.query ?? {}));
+  }
   for (const server of config.servers) {
-    secrets.push(...Object.values(server.headers ?? {}).map((value) => value.replace(/^Bearer\s+/i, "")));
-    for (const [name, value] of Object.entries(server.env ?? {})) if (SECRET_NAME.test(name)) secrets.push(value);
+    secrets.push(...secretsInUrl(server.url ?? ""), ...secretsInArguments(server.args ?? []));
+    addHeaders(server.headers);
+    addNamed(Object.entries(server.env ?? {}));
   }
-  for (const [name, value] of used) if (SECRET_NAME.test(name)) secrets.push(value);
-  for (const [name, value] of Object.entries(environment)) {
-    if (value !== undefined && /_(?:API_KEY|TOKEN|SECRET|PASSWORD)$/.test(name)) secrets.push(value);
-  }
+  addNamed(used);
+  addNamed(Object.entries(environment));
   return [...new Set(secrets.filter((value) => value.length >= 6))];
 }

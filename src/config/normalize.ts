@@ -8,7 +8,7 @@ import type { HookConfig, HookPoint, ModelConfig, ProfileConfig, ServerConfig } 
 import { RotundaError } from "../types/error.ts";
 import type { Json, JsonObject } from "../types/json.ts";
 import type { PermissionMode } from "../types/response.ts";
-import { type Expansion, expand } from "./expand.ts";
+import { type Expansion, expand, waitingFor } from "./expand.ts";
 import { besideFile, type ConfigFile } from "./files.ts";
 import type { RawConfig } from "./schema.ts";
 import { isLoopback } from "./trust.ts";
@@ -18,6 +18,39 @@ export interface Part<T> {
   /** Expanded only when it counts: an unset variable of a part that is left out is no error. */
   value: () => T;
   trust: TrustItem | null;
+  /** Variables that must be trusted besides. */
+  variables?: () => TrustItem[];
+}
+
+/** What the user's own files say, which a file of the workspace may not loosen untrusted. */
+export interface Baseline {
+  mode: PermissionMode;
+  /** Of `mode` and the modes of all profiles. */
+  strictestMode: PermissionMode;
+  profiles: readonly string[];
+  /** They say who answers where nobody is named. */
+  choosesProfile: boolean;
+}
+
+/** Strictest first. */
+const MODES: readonly PermissionMode[] = ["plan", "ask", "accept-edits", "auto"];
+
+function loosens(mode: PermissionMode | undefined, than: PermissionMode): boolean {
+  return mode !== undefined && MODES.indexOf(mode) > MODES.indexOf(than);
+}
+
+/** Of the user's files, strongest first. */
+export function baselineOf(files: readonly RawConfig[]): Baseline {
+  const mode = files.find((file) => file.permissions?.mode)?.permissions?.mode ?? "ask";
+  const profiles = files.flatMap((file) => Object.entries(file.profiles ?? {}));
+  const modes = [mode, ...profiles.map(([, profile]) => profile.mode)];
+  const names = profiles.map(([name]) => name);
+  return {
+    mode,
+    strictestMode: MODES.find((one) => modes.includes(one)) ?? mode,
+    profiles: names,
+    choosesProfile: names.includes("general") || files.some((file) => file.profile !== undefined),
+  };
 }
 
 export interface FileParts {
@@ -28,7 +61,8 @@ export interface FileParts {
   permissions: Part<{ allow: string[]; ask: string[]; deny: string[]; mode?: PermissionMode }>[];
   sandbox: Part<NonNullable<RawConfig["sandbox"]>>[];
   profiles: Part<{ name: string; profile: ProfileConfig }>[];
-  plain: Pick<RawConfig, "profile" | "toolOutputLimit" | "advice">;
+  profile: Part<string>[];
+  plain: Pick<RawConfig, "toolOutputLimit" | "advice">;
 }
 
 type RawModel = NonNullable<RawConfig["models"]>[number];
@@ -37,7 +71,12 @@ type RawPermissions = NonNullable<RawConfig["permissions"]>;
 
 const HOOK_POINTS: readonly HookPoint[] = ["beforeToolCall", "afterToolCall", "onResponseStart", "onResponseEnd"];
 
-export function normalize(file: ConfigFile, raw: RawConfig, expansion: Omit<Expansion, "file">): FileParts {
+export function normalize(
+  file: ConfigFile,
+  raw: RawConfig,
+  expansion: Omit<Expansion, "file">,
+  user: Baseline,
+): FileParts {
   const within: Expansion = { ...expansion, file: file.path };
   const needs = (what: string, content: unknown): TrustItem | null =>
     file.project ? { what, file: file.path, content: content as Json } : null;
@@ -45,11 +84,14 @@ export function normalize(file: ConfigFile, raw: RawConfig, expansion: Omit<Expa
     file,
     models: (raw.models ?? []).map((model, index) => ({
       value: () => modelOf(expand(model as unknown as Json, within, `models[${index}]`) as unknown as RawModel),
-      trust: isLoopback(model.baseUrl) ? null : needs(`model ${model.id}`, model),
+      // What a variable puts into an address can make it another host's.
+      trust: isLoopback(model.baseUrl) && !model.baseUrl.includes("$") ? null : needs(`model ${model.id}`, model),
+      variables: () => waitingFor(model as unknown as Json, within, `models[${index}]`),
     })),
     servers: Object.entries(raw.mcpServers ?? {}).map(([name, server]) => ({
       value: () => serverOf(name, expandServer(name, server, within), file),
       trust: needs(`MCP server ${name}`, server),
+      variables: () => waitingFor(expandable(server, within), within, `mcpServers.${name}`),
     })),
     hooks: HOOK_POINTS.flatMap((point) =>
       (raw.hooks?.[point] ?? []).map((hook) => {
@@ -57,35 +99,42 @@ export function normalize(file: ConfigFile, raw: RawConfig, expansion: Omit<Expa
         return { value: () => ({ point, hook: value }), trust: needs(`hook ${point}`, value) };
       }),
     ),
-    permissions: permissionParts(raw, needs),
+    permissions: permissionParts(raw, needs, user.mode),
     sandbox: raw.sandbox ? [{ value: () => raw.sandbox ?? {}, trust: needs("sandbox", raw.sandbox) }] : [],
     profiles: Object.entries(raw.profiles ?? {}).map(([name, profile]) => ({
       value: () => ({ name, profile: profileOf(file, profile) }),
-      trust: loosens(profile.mode) || profile.permissions?.allow ? needs(`profile ${name}`, profile) : null,
+      trust:
+        user.profiles.includes(name) || loosens(profile.mode, user.strictestMode) || profile.permissions?.allow
+          ? needs(`profile ${name}`, profile)
+          : null,
+    })),
+    profile: [raw.profile ?? []].flat().map((name) => ({
+      value: () => name,
+      trust: user.choosesProfile ? needs("default profile", name) : null,
     })),
     plain: {
-      ...(raw.profile !== undefined && { profile: raw.profile }),
       ...(raw.toolOutputLimit !== undefined && { toolOutputLimit: raw.toolOutputLimit }),
       ...(raw.advice !== undefined && { advice: raw.advice }),
     },
   };
 }
 
-function loosens(mode: PermissionMode | undefined): boolean {
-  return mode === "accept-edits" || mode === "auto";
-}
-
 /** What tightens counts at once; what loosens needs trust. */
-function permissionParts(raw: RawConfig, needs: (what: string, content: unknown) => TrustItem | null) {
+function permissionParts(
+  raw: RawConfig,
+  needs: (what: string, content: unknown) => TrustItem | null,
+  than: PermissionMode,
+) {
   const { mode, allow = [], ask = [], deny = [] }: RawPermissions = raw.permissions ?? {};
   const asks = [...ask];
   if (raw.hooks?.bash_confirm) asks.push("bash");
   asks.push(...(raw.hooks?.tool_confirm ?? []));
-  const tight = { allow: [], ask: asks, deny, ...(mode !== undefined && !loosens(mode) && { mode }) };
+  const isLoose = loosens(mode, than);
+  const tight = { allow: [], ask: asks, deny, ...(mode !== undefined && !isLoose && { mode }) };
   const parts: FileParts["permissions"] = [{ value: () => tight, trust: null }];
-  if (allow.length > 0 || loosens(mode)) {
-    const loose = { allow, ask: [], deny: [], ...(mode !== undefined && loosens(mode) && { mode }) };
-    parts.push({ value: () => loose, trust: needs("permissions", { allow, ...(loosens(mode) && { mode }) }) });
+  if (allow.length > 0 || isLoose) {
+    const loose = { allow, ask: [], deny: [], ...(mode !== undefined && isLoose && { mode }) };
+    parts.push({ value: () => loose, trust: needs("permissions", { allow, ...(isLoose && { mode }) }) });
   }
   return parts;
 }
@@ -93,13 +142,17 @@ function permissionParts(raw: RawConfig, needs: (what: string, content: unknown)
 function modelOf({ model, modelName, ...rest }: RawModel): ModelConfig {
   const { timeouts, ...others } = rest;
   if (!URL.canParse(rest.baseUrl) || !/^https?:/.test(rest.baseUrl)) {
-    throw new RotundaError("config_invalid", `model ${rest.id}: baseUrl is not an http address: ${rest.baseUrl}`);
+    throw new RotundaError("config_invalid", `model ${rest.id}: baseUrl is not an http address`);
   }
   const value = { ...others, model: model ?? modelName ?? rest.id, origin: "config" as const };
   return (timeouts ? { ...value, timeouts } : value) as ModelConfig;
 }
 
 /** Finta expanded variables in `env` only, and unset ones to nothing (parity F15). */
+function expandable(server: RawServer, { lenient }: Expansion): Json {
+  return (lenient ? { env: server.env ?? {} } : server) as Json;
+}
+
 function expandServer(name: string, server: RawServer, within: Expansion): RawServer {
   if (!within.lenient) return expand(server as Json, within, `mcpServers.${name}`) as RawServer;
   return {

@@ -5,16 +5,19 @@
  * mistake never silently changes nothing.
  */
 import { z } from "zod";
+import { isRule } from "../util/path-pattern.ts";
 
 const strings = z.array(z.string());
 const stringMap = z.record(z.string(), z.coerce.string());
 const mode = z.enum(["ask", "accept-edits", "plan", "auto"]);
 const positive = z.coerce.number().positive();
 
+const ruleList = z.array(z.string().refine(isRule, "a rule reads tool or tool(pattern)"));
+
 const rules = {
-  allow: strings.optional().describe("Rules `tool` or `tool(pattern)` that need no question"),
-  ask: strings.optional().describe("Rules that always ask"),
-  deny: strings.optional().describe("Rules that never run; they beat every other"),
+  allow: ruleList.optional().describe("Rules `tool` or `tool(pattern)` that need no question"),
+  ask: ruleList.optional().describe("Rules that always ask"),
+  deny: ruleList.optional().describe("Rules that never run; they beat every other"),
 };
 
 const model = z.strictObject({
@@ -104,7 +107,7 @@ export const configSchema = z.strictObject({
   $schema: z.string().optional(),
   models: z.array(model).optional().describe("The first one is the default"),
   mcpServers: z.record(z.string(), server).optional(),
-  profiles: z.record(z.string().regex(/^[A-Za-z0-9_-]+$/), profile).optional(),
+  profiles: z.record(z.string().regex(/^(?!__proto__$)[A-Za-z0-9_-]+$/), profile).optional(),
   profile: z.string().optional().describe("The default profile"),
   permissions: z.strictObject({ mode: mode.optional(), ...rules }).optional(),
   hooks: z
@@ -114,7 +117,7 @@ export const configSchema = z.strictObject({
       onResponseStart: hooks.optional(),
       onResponseEnd: hooks.optional(),
       bash_confirm: z.boolean().optional(),
-      tool_confirm: strings.optional(),
+      tool_confirm: ruleList.optional(),
     })
     .optional(),
   sandbox: z

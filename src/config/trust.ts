@@ -1,8 +1,8 @@
 /**
  * Trust: what a file of the workspace may do once a person has seen it.
  *
- * Invariant: trust is keyed by the content of each item (command, arguments, environment, address), never
- * by a name or a path: an item that changes is asked about again. Tightening needs no trust.
+ * Invariant: trust is keyed by the content of each item (command, arguments, environment, address) and
+ * the folder of its file: an item that changes is asked about again, and so is the same text elsewhere. Tightening needs no trust.
  */
 import { hash } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
@@ -28,7 +28,8 @@ export class TrustStore {
   #load(): Record<string, TrustEntry> {
     if (!this.#entries) {
       try {
-        this.#entries = JSON.parse(readFileSync(this.#path, "utf8")) as Record<string, TrustEntry>;
+        const stored: unknown = JSON.parse(readFileSync(this.#path, "utf8"));
+        this.#entries = Object.fromEntries(Object.entries(stored ?? {}).filter(isEntry));
       } catch {
         // Nothing is trusted yet, or the file is damaged: then nothing is trusted either.
         this.#entries = {};
@@ -71,6 +72,11 @@ export class TrustStore {
     writeFileSync(temporary, `${JSON.stringify(entries, null, 2)}\n`, { mode: 0o600 });
     renameSync(temporary, this.#path);
   }
+}
+
+function isEntry(pair: [string, unknown]): pair is [string, TrustEntry] {
+  const entry = pair[1] as Partial<TrustEntry> | null;
+  return [entry?.what, entry?.file, entry?.trustedAt].every((value) => typeof value === "string");
 }
 
 function keyOf(item: TrustItem): string {

@@ -361,7 +361,10 @@ class LocalEngine implements Engine {
 
   async cancelAll(reason: string): Promise<number> {
     const open = await this.#parts.store.list({ status: ["queued", "in_progress", "waiting"], limit: 100_000 });
-    const outcomes = await Promise.allSettled(open.map((node) => this.cancel(node.id, reason)));
+    // A sub-agent is cancelled by its caller.
+    const ids = new Set(open.map((node) => node.id));
+    const outer = open.filter((node) => node.caller === null || !ids.has(node.caller.responseId));
+    const outcomes = await Promise.allSettled(outer.map((node) => this.cancel(node.id, reason)));
     return outcomes.filter((outcome) => outcome.status === "fulfilled").length;
   }
 

@@ -1,7 +1,8 @@
 /**
  * Profiles: the built-in ones and those of the configuration.
  *
- * Invariant: a configured profile that extends a read-only one is read-only, whatever else it says.
+ * Invariant: a configured profile that extends a read-only one is read-only, whatever else it says, and keeps
+ * the rules of the one that it extends.
  */
 import { readFile } from "node:fs/promises";
 import type { ProfileConfig } from "../types/config.ts";
@@ -29,7 +30,7 @@ export function createProfiles(options: ProfilesOptions): Profiles {
   const names = () => [...new Set([...builtinProfiles.map(({ name }) => name), ...Object.keys(options.configured)])];
 
   async function make(name: string, above: readonly string[]): Promise<Profile> {
-    const config = options.configured[name];
+    const config = Object.hasOwn(options.configured, name) ? options.configured[name] : undefined;
     const builtin = builtinProfiles.find((profile) => profile.name === name);
     if (!config && !builtin) {
       throw new RotundaError("profile_not_found", `there is no profile ${name}; there are: ${names().join(", ")}`);
@@ -76,7 +77,14 @@ async function merge(name: string, base: Profile, config: ProfileConfig): Promis
     readOnly: base.readOnly || readOnly === true,
   };
   if (instructions !== undefined) merged.instructions = await instructionsText(name, instructions);
-  if (permissions) merged.permissions = { allow: [], ask: [], deny: [], ...permissions };
+  if (permissions) {
+    const { allow = [], ask = [], deny = [] } = base.permissions ?? {};
+    merged.permissions = {
+      allow: [...allow, ...(permissions.allow ?? [])],
+      ask: [...ask, ...(permissions.ask ?? [])],
+      deny: [...deny, ...(permissions.deny ?? [])],
+    };
+  }
   return merged;
 }
 

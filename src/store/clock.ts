@@ -33,6 +33,8 @@ export class CommitClock {
   #immediate: NodeJS.Immediate | null = null;
   #last = 0;
   #busySince = 0;
+  /** Writes at the head of the queue that get a transaction of their own. */
+  #alone = 0;
   readonly #transactions: Transactions;
   /** Called before and after each commit, in tests that kill the process there. */
   readonly #probe: ((moment: "before" | "after") => void) | undefined;
@@ -72,31 +74,34 @@ export class CommitClock {
     if (this.#timer) clearTimeout(this.#timer);
     this.#immediate = null;
     this.#timer = null;
-    const work = this.#queue;
-    if (work.length === 0) return;
+    if (this.#queue.length === 0) return;
     try {
       if (!this.#transactions.begin()) {
-        this.#waitForTurn(work);
+        this.#waitForTurn();
         return;
       }
     } catch (error) {
-      this.#queue = [];
-      this.#rejectAll(work, error);
+      this.#busySince = 0;
+      this.#rejectAll(this.#queue.splice(0), error);
       return;
     }
     this.#busySince = 0;
-    this.#queue = [];
+    const work = this.#alone > 0 ? this.#queue.splice(0, 1) : this.#queue.splice(0);
+    if (this.#alone > 0) this.#alone--;
     this.#commit(work);
     this.#last = performance.now();
+    this.hurry();
   }
 
-  #waitForTurn(work: Write[]): void {
+  #waitForTurn(): void {
     const now = performance.now();
     if (this.#busySince === 0) this.#busySince = now;
     if (now - this.#busySince > BUSY_LIMIT) {
       this.#busySince = 0;
-      this.#queue = [];
-      this.#rejectAll(work, new RotundaError("storage_failed", "the database was locked by another process for 30 s"));
+      this.#rejectAll(
+        this.#queue.splice(0),
+        new RotundaError("storage_failed", "the database was locked by another process for 30 s"),
+      );
       return;
     }
     // Not sooner and not at a fixed beat: several waiting processes must not meet again and again.
@@ -142,14 +147,8 @@ export class CommitClock {
       this.#rejectAll(work, error);
       return;
     }
-    for (const write of work) {
-      try {
-        if (!this.#transactions.begin()) throw new RotundaError("storage_failed", "the database is locked");
-        this.#commit([write]);
-      } catch (single) {
-        this.#rejectAll([write], single);
-      }
-    }
+    this.#queue.unshift(...work);
+    this.#alone = work.length;
   }
 
   #rejectAll(work: Write[], error: unknown): void {

@@ -10,6 +10,7 @@ import type { Entry, Item } from "../types/item.ts";
 import type { ResponseNode, Status } from "../types/response.ts";
 
 export interface ResponseRow {
+  number: number;
   id: string;
   previous_response_id: string | null;
   caller_response_id: string | null;
@@ -52,6 +53,7 @@ export function bodyOf(node: ResponseNode): string {
     door: node.door,
     depth: node.depth,
     waited: node.waited,
+    ran: node.ran,
   };
   return JSON.stringify(body);
 }

@@ -5,16 +5,18 @@
  * `user_version` counts those that ran.
  *
  * responses  one row per node of the tree; `body` is JSON of what nobody searches by
- * entries    its items, by side (0 input, 1 output) and position; `item` and `meta` are JSON
- * events     its log: one row per commit; `body` holds the events first..last (see codec.ts)
+ * entries    its items; `key` is number << 24 | side << 23 | position (side 0: input, 1: output)
+ * events     its log, one row per commit: `key` is number << 24 | first, `body` holds first..last (see codec.ts)
  * outputs    the whole of tool outputs that were cut for the model
- * Times are milliseconds since the epoch.
+ * Times are milliseconds since the epoch. The keys are packed so that each of the two large tables is one tree
+ * that grows at its end: a commit touches half the pages that it would with an index beside each.
  */
 
 export const migrations: readonly string[] = [
   `
   CREATE TABLE responses (
-    id TEXT PRIMARY KEY,
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
     previous_response_id TEXT,
     caller_response_id TEXT,
     caller_item_id TEXT,
@@ -32,20 +34,15 @@ export const migrations: readonly string[] = [
   CREATE INDEX responses_caller ON responses (caller_response_id) WHERE caller_response_id IS NOT NULL;
   CREATE INDEX responses_open ON responses (status) WHERE ended_at IS NULL;
   CREATE TABLE entries (
-    response_id TEXT NOT NULL,
-    side INTEGER NOT NULL,
-    position INTEGER NOT NULL,
+    key INTEGER PRIMARY KEY,
     turn INTEGER NOT NULL,
     item TEXT NOT NULL,
-    meta TEXT NOT NULL,
-    PRIMARY KEY (response_id, side, position)
+    meta TEXT NOT NULL
   );
   CREATE TABLE events (
-    response_id TEXT NOT NULL,
-    first INTEGER NOT NULL,
+    key INTEGER PRIMARY KEY,
     last INTEGER NOT NULL,
-    body TEXT NOT NULL,
-    PRIMARY KEY (response_id, first)
+    body TEXT NOT NULL
   );
   CREATE TABLE outputs (
     item_id TEXT PRIMARY KEY,
@@ -72,7 +69,7 @@ export const migrations: readonly string[] = [
   CREATE TABLE rules (
     id TEXT PRIMARY KEY,
     scope TEXT NOT NULL,
-    conversation_id TEXT,
+    holder TEXT NOT NULL,
     rule TEXT NOT NULL,
     created_at INTEGER NOT NULL
   ) WITHOUT ROWID;

@@ -4,7 +4,7 @@
  * Invariant: a database that this returns is in WAL mode with `synchronous=FULL` and at the newest schema.
  */
 
-import { closeSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -91,7 +91,25 @@ function explainOpen(error: unknown, path: string): RotundaError {
   if (errorCode(error) === 8 || errorCode(error) === 14) {
     return notWritable(error, path);
   }
+  // On a full disk not even the index of the log can be made, and SQLite calls that an I/O error.
+  if (errorCode(error) === 10 && isFull(path)) return storageFull(error);
   return explain(error);
+}
+
+function isFull(path: string): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(dirname(path));
+    return bavail * bsize < 131_072;
+  } catch {
+    return false;
+  }
+}
+
+function storageFull(cause: unknown): RotundaError {
+  return new RotundaError("storage_full", "the disk is full: nothing more can be stored", {
+    cause,
+    remedy: "Free some space; nothing that was acknowledged is lost, and no restart is needed.",
+  });
 }
 
 /** A driver's error as one of the table. */
@@ -100,10 +118,7 @@ export function explain(error: unknown): RotundaError {
     case undefined:
       return toRotundaError(error);
     case 13:
-      return new RotundaError("storage_full", "the disk is full: nothing more can be stored", {
-        cause: error,
-        remedy: "Free some space; nothing that was acknowledged is lost, and no restart is needed.",
-      });
+      return storageFull(error);
     case 11:
     case 26:
       return new RotundaError("storage_damaged", `the database is damaged: ${(error as Error).message}`, {

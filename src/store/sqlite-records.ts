@@ -39,7 +39,7 @@ function conversationOf(row: ConversationRow): Conversation {
 interface RuleRow {
   id: string;
   scope: "session" | "always";
-  conversation_id: string | null;
+  holder: string;
   rule: string;
   created_at: number;
 }
@@ -161,27 +161,21 @@ export class SqliteRecords {
     }, true);
   }
 
-  async rules(conversationId: string | null): Promise<LearnedRule[]> {
+  async rules(holders?: readonly string[]): Promise<LearnedRule[]> {
     return this.all<RuleRow>(
-      "SELECT * FROM rules WHERE conversation_id IS NULL OR conversation_id = ? ORDER BY id",
-      conversationId,
-    ).map((row) => ({
-      id: row.id,
-      scope: row.scope,
-      conversationId: row.conversation_id,
-      rule: row.rule,
-      createdAt: row.created_at,
-    }));
+      "SELECT * FROM rules WHERE ?1 IS NULL OR holder IN (SELECT value FROM json_each(?1)) ORDER BY id",
+      holders ? JSON.stringify(holders) : null,
+    ).map(({ created_at: createdAt, ...rule }) => ({ ...rule, createdAt }));
   }
 
   async addRule(rule: LearnedRule): Promise<void> {
     await this.clock.write(
       () =>
         this.run(
-          "INSERT INTO rules (id, scope, conversation_id, rule, created_at) VALUES (?, ?, ?, ?, ?)",
+          "INSERT INTO rules (id, scope, holder, rule, created_at) VALUES (?, ?, ?, ?, ?)",
           rule.id,
           rule.scope,
-          rule.conversationId,
+          rule.holder,
           rule.rule,
           rule.createdAt,
         ),

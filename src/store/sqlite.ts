@@ -19,6 +19,9 @@ import { type Parameter, type SqliteOptions, SqliteRecords } from "./sqlite-reco
 export type { SqliteOptions };
 
 const LEASE = 30_000;
+/** Places of one response in the keys of entries and of events (see schema.ts). */
+const PLACES = 2 ** 24;
+const OUTPUT = PLACES / 2;
 
 export async function openSqliteStore(path: string, options: SqliteOptions = {}): Promise<Store> {
   return new SqliteStore(await openDatabase(path), options);
@@ -39,9 +42,9 @@ class SqliteStore extends SqliteRecords implements Store {
   }
 
   #insert({ node, input, events, owner, conversation }: NewResponse): void {
-    this.run(
+    const row = this.one<{ number: number }>(
       `INSERT INTO responses (id, previous_response_id, caller_response_id, caller_item_id, conversation_id, status,
-         body, owner, fence, lease_until, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)`,
+         body, owner, fence, lease_until, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?) RETURNING number`,
       node.id,
       node.previousResponseId,
       node.caller?.responseId ?? null,
@@ -53,32 +56,31 @@ class SqliteStore extends SqliteRecords implements Store {
       node.createdAt + this.#lease,
       node.createdAt,
     );
-    for (const entry of input) this.#putEntry(node.id, entry);
-    this.#putEvents(node.id, events);
+    const number = row?.number ?? 0;
+    for (const entry of input) this.#putEntry(number, entry);
+    this.#putEvents(number, events);
     if (conversation) this.putConversation(conversation);
   }
 
-  #putEntry(responseId: string, entry: Entry): void {
+  #putEntry(number: number, { side, position, turn, item, meta }: Entry): void {
     this.run(
-      `INSERT INTO entries (response_id, side, position, turn, item, meta) VALUES (?, ?, ?, ?, ?, ?)
+      `INSERT INTO entries (key, turn, item, meta) VALUES (?, ?, ?, ?)
        ON CONFLICT DO UPDATE SET turn = excluded.turn, item = excluded.item, meta = excluded.meta`,
-      responseId,
-      entry.side === "input" ? 0 : 1,
-      entry.position,
-      entry.turn,
-      JSON.stringify(entry.item),
-      JSON.stringify(entry.meta),
+      number * PLACES + (side === "output" ? OUTPUT : 0) + position,
+      turn,
+      JSON.stringify(item),
+      JSON.stringify(meta),
     );
   }
 
-  #putEvents(responseId: string, events: readonly RunEvent[]): void {
+  #putEvents(number: number, events: readonly RunEvent[]): void {
     const first = events[0]?.sequence_number;
     if (first === undefined) return;
     const last = first + events.length - 1;
+    if (last >= PLACES) throw new RotundaError("limit_reached", "a response can have no more events");
     this.run(
-      "INSERT INTO events (response_id, first, last, body) VALUES (?, ?, ?, ?)",
-      responseId,
-      first,
+      "INSERT INTO events (key, last, body) VALUES (?, ?, ?)",
+      number * PLACES + first,
       last,
       encodeEvents(events),
     );
@@ -94,16 +96,16 @@ class SqliteStore extends SqliteRecords implements Store {
 
   #apply(batch: Batch): void {
     batch.sealed = true;
-    const open = this.one(
-      "SELECT 1 FROM responses WHERE id = ? AND fence = ? AND ended_at IS NULL",
+    const open = this.one<{ number: number }>(
+      "SELECT number FROM responses WHERE id = ? AND fence = ? AND ended_at IS NULL",
       batch.responseId,
       batch.fence,
     );
     if (!open) {
       throw new RotundaError("owned_elsewhere", `response ${batch.responseId} is no longer run by this process`);
     }
-    for (const entry of batch.entries) this.#putEntry(batch.responseId, entry);
-    this.#putEvents(batch.responseId, batch.events);
+    for (const entry of batch.entries) this.#putEntry(open.number, entry);
+    this.#putEvents(open.number, batch.events);
     for (const output of batch.outputs) {
       this.run(
         "INSERT INTO outputs (item_id, response_id, text) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET text = excluded.text",
@@ -132,15 +134,16 @@ class SqliteStore extends SqliteRecords implements Store {
       row.status,
       row.body,
       row.ended_at,
-      hashOf(row, this.#entryRows(row.id), this.#parentHash(row)),
+      hashOf(row, this.#entryRows(row.number), this.#parentHash(row)),
       row.id,
     );
-    if (node.conversationId !== null) this.#touchConversation(node);
+    if (node.conversationId !== null) this.#touchConversation(row.number, node);
   }
 
   /** A turn that failed with nothing said leaves the conversation where it was before. */
-  #touchConversation(node: ResponseNode): void {
-    const said = this.one("SELECT 1 FROM entries WHERE response_id = ? AND side = 1 LIMIT 1", node.id);
+  #touchConversation(number: number, node: ResponseNode): void {
+    const output = number * PLACES + OUTPUT;
+    const said = this.one("SELECT 1 FROM entries WHERE key BETWEEN ? AND ? LIMIT 1", output, output + OUTPUT - 1);
     if (node.status === "failed" && !said) {
       this.run(
         "UPDATE conversations SET head = ?, updated_at = ? WHERE id = ? AND head = ?",
@@ -160,10 +163,12 @@ class SqliteStore extends SqliteRecords implements Store {
     );
   }
 
-  #entryRows(responseId: string): EntryRow[] {
+  #entryRows(number: number): EntryRow[] {
     return this.all<EntryRow>(
-      "SELECT side, position, turn, item, meta FROM entries WHERE response_id = ? ORDER BY side, position",
-      responseId,
+      `SELECT key >> 23 & 1 AS side, key & 8388607 AS position, turn, item, meta FROM entries
+       WHERE key BETWEEN ? AND ? ORDER BY key`,
+      number * PLACES,
+      number * PLACES + PLACES - 1,
     );
   }
 
@@ -184,7 +189,7 @@ class SqliteStore extends SqliteRecords implements Store {
   }
 
   #load(row: ResponseRow, parentHash: string | null): StoredResponse {
-    const rows = this.#entryRows(row.id);
+    const rows = this.#entryRows(row.number);
     if (row.hash !== null && hashOf(row, rows, parentHash) !== row.hash) {
       throw damaged(row.id, "its content does not match its hash");
     }
@@ -243,19 +248,23 @@ class SqliteStore extends SqliteRecords implements Store {
   }
 
   async events(responseId: string, after: number, limit: number): Promise<RunEvent[]> {
+    const number = this.#row(responseId)?.number;
+    if (number === undefined) return [];
     const rows = this.all<{ first: number; body: string }>(
-      "SELECT first, body FROM events WHERE response_id = ? AND last > ? ORDER BY first LIMIT ?",
-      responseId,
+      `SELECT key & 16777215 AS first, body FROM events
+       WHERE key BETWEEN ? AND ? AND last > ? ORDER BY key LIMIT ?`,
+      number * PLACES,
+      number * PLACES + PLACES - 1,
       after,
       limit,
     );
     if (rows.length === 0) return [];
     const items: Item[] = [];
-    for (const row of this.#entryRows(responseId)) {
+    for (const row of this.#entryRows(number)) {
       if (row.side === 1) items[row.position] = entryOf(row, responseId).item;
     }
     const added = new Map<number, Item>();
-    const itemAt = (index: number) => items[index] ?? added.get(index) ?? this.#itemAdded(responseId, after, index);
+    const itemAt = (index: number) => items[index] ?? added.get(index) ?? this.#itemAdded(number, after, index);
     const events: RunEvent[] = [];
     for (const row of rows) {
       for (const event of decodeEvents(row.first, row.body, itemAt)) {
@@ -267,13 +276,13 @@ class SqliteStore extends SqliteRecords implements Store {
   }
 
   /** An item that is still being said has no row yet: as it was when it was added, up to `after`. */
-  #itemAdded(responseId: string, after: number, index: number): Item | undefined {
+  #itemAdded(number: number, after: number, index: number): Item | undefined {
     const row = this.one<{ item: string }>(
       `SELECT json_extract(record.value, '$[2]') AS item FROM events, json_each(events.body) AS record
-       WHERE response_id = ? AND first <= ? AND json_extract(record.value, '$[0]') = 'A'
+       WHERE events.key BETWEEN ? AND ? AND json_extract(record.value, '$[0]') = 'A'
          AND json_extract(record.value, '$[1]') = ?`,
-      responseId,
-      after,
+      number * PLACES,
+      number * PLACES + after,
       index,
     );
     return row && (JSON.parse(row.item) as Item);

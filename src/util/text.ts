@@ -1,8 +1,8 @@
 /** Small text helpers that more than one part needs. */
 
-/** Anchored glob over names: `*` any run of characters, `?` one. No path semantics. */
+/** Anchored glob over names: `*` any run of characters, `?` one, `\*`, `\?` and `\\` the character itself. No path semantics. */
 export function matchesName(pattern: string, name: string): boolean {
-  if (!/[*?]/.test(pattern)) return pattern === name;
+  if (!/[*?\\]/.test(pattern)) return pattern === name;
   return nameGlob(pattern).test(name);
 }
 
@@ -11,28 +11,32 @@ const compiled = new Map<string, RegExp>();
 function nameGlob(pattern: string): RegExp {
   let expression = compiled.get(pattern);
   if (!expression) {
-    const source = pattern
-      .replace(/[.+^${}()|[\]\\]/g, "\\$&")
-      .replace(/\*+/g, "[\\s\\S]*")
-      .replace(/\?/g, "[\\s\\S]");
+    const source = pattern.replace(/\\[*?\\]|\*+|\?|[.+^${}()|[\]\\]/g, (part) => {
+      if (part.startsWith("*")) return "[\\s\\S]*";
+      if (part === "?") return "[\\s\\S]";
+      return part.length === 2 ? part : `\\${part}`;
+    });
     expression = new RegExp(`^${source}$`, "u");
     compiled.set(pattern, expression);
   }
   return expression;
 }
 
-/** Text with its control, bidi and invisible characters made visible, so that a terminal never obeys it. Keeps \n and \t. */
+/**
+ * What a terminal would obey or not show: control characters, all that Unicode lets a reader ignore (bidi marks,
+ * variation selectors, fillers), separators and blanks that look like a space. An emoji keeps its selector.
+ */
+const UNSEEN =
+  /[^\P{Cc}\n\t]|(?<!\p{Extended_Pictographic})\ufe0f|[^\P{Default_Ignorable_Code_Point}\ufe0f]|[\p{Zl}\p{Zp}\p{Cs}\ufff9-\ufffb\u2800]|[^\P{Zs} \u3000]/gu;
+
+/** Text with every character made visible that is not, so that a terminal never obeys it. Keeps \n and \t; \r\n becomes \n. */
 export function visible(text: string): string {
-  return text.replace(
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: these are exactly the characters that must not pass
-    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu,
-    (character) => {
-      const code = character.codePointAt(0) ?? 0;
-      if (code === 0x0d) return "";
-      if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-      return `\\u{${code.toString(16)}}`;
-    },
-  );
+  return text.replaceAll("\r\n", "\n").replace(UNSEEN, (character) => {
+    const code = character.codePointAt(0) ?? 0;
+    if (code < 0x20) return String.fromCodePoint(0x2400 + code);
+    if (/\p{Zs}/u.test(character)) return "␣";
+    return `\\u{${code.toString(16)}}`;
+  });
 }
 
 /** First line, cut to `length` characters. */

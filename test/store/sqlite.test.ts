@@ -27,7 +27,12 @@ describe("hashes", () => {
     const path = await store.path(second.id);
     expect(path.map(({ node }) => node.hash?.length)).toEqual([64, 64]);
     const raw = new DatabaseSync(join(folder, "rotunda.db"));
-    raw.prepare("UPDATE entries SET item = replace(item, 'first', 'fizzt') WHERE response_id = ?").run(first.id);
+    raw
+      .prepare(
+        `UPDATE entries SET item = replace(item, 'first', 'fizzt')
+         WHERE key >> 24 = (SELECT number FROM responses WHERE id = ?)`,
+      )
+      .run(first.id);
     raw.close();
     await expect(store.get(first.id)).rejects.toMatchObject({ code: "storage_damaged" });
     await expect(store.get(second.id)).resolves.toBeDefined();
@@ -42,12 +47,8 @@ describe("hashes", () => {
     const second = await engine.start({ ...start, previousResponseId: first.id });
     await engine.wait(second.id);
     const raw = new DatabaseSync(join(folder, "rotunda.db"));
-    raw
-      .prepare("UPDATE responses SET hash = 'f' || substr(hash, 2) WHERE id = ? AND substr(hash, 1, 1) <> 'f'")
-      .run(first.id);
-    raw
-      .prepare("UPDATE responses SET hash = '0' || substr(hash, 2) WHERE id = ? AND substr(hash, 1, 1) = 'f'")
-      .run(first.id);
+    const flipped = "CASE substr(hash, 1, 1) WHEN 'f' THEN '0' ELSE 'f' END || substr(hash, 2)";
+    raw.prepare(`UPDATE responses SET hash = ${flipped} WHERE id = ?`).run(first.id);
     raw.close();
     await expect(store.get(second.id)).rejects.toMatchObject({ code: "storage_damaged" });
   });

@@ -17,7 +17,9 @@ export async function approvals(context: CommandContext, flags: { json?: boolean
   if (pending.length === 0) context.streams.err("Nothing waits for an approval.\n");
   for (const one of pending) {
     const { out, outStyle } = context.streams;
-    out(`${outStyle.bold(shortId(one.id))}  ${one.tool}  (response ${shortId(one.responseId)}: ${visible(one.why)})\n`);
+    out(
+      `${outStyle.bold(shortId(one.id))}  ${visible(one.tool)}  (response ${shortId(one.responseId)}: ${visible(one.why)})\n`,
+    );
     out(`    ${visible(one.arguments)}\n`);
   }
   return 0;
@@ -46,7 +48,7 @@ export async function decide(
     by: "cli",
     ...(reason !== undefined && { reason }),
   });
-  context.streams.err(`${settled.status}: ${settled.tool} ${visible(oneLine(settled.arguments, 120))}\n`);
+  context.streams.err(`${settled.status}: ${visible(settled.tool)} ${visible(oneLine(settled.arguments, 120))}\n`);
   const top = await outermost(app, settled.responseId);
   const others = (await app.store.approvals({ status: "pending", responseId: settled.responseId })).length;
   if (others > 0) context.streams.err(`${others} more to answer: rotunda approvals\n`);

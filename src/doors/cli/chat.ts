@@ -1,5 +1,6 @@
 /** `rotunda chat`: a one-shot turn, or a line-by-line conversation at a terminal. */
 import { RotundaError } from "../../types/error.ts";
+import { visible } from "../../util/text.ts";
 import { type CommandContext, interruptible, readPipedInput } from "./context.ts";
 import { type ChatFlags, requestFor, turnOptions } from "./request.ts";
 import { followTurn } from "./turn.ts";
@@ -39,12 +40,13 @@ async function tellConfiguration(context: CommandContext, flags: ChatFlags, mode
   const profile = flags.agent ?? app.config.defaultProfile;
   const tools = await app.engine.tools(profile);
   err("🚀 Session Started\nConfiguration:\n");
-  err(`  Model: ${model}\n  Agent: ${profile}\n  Workspace: ${context.workspace}\n`);
+  err(`  Model: ${visible(model)}\n  Agent: ${profile}\n  Workspace: ${visible(context.workspace)}\n`);
   const configured = app.config.models.find((one) => one.id === model);
-  if (configured) err(`  Base URL: ${configured.baseUrl}\n`);
+  if (configured) err(`  Base URL: ${visible(configured.baseUrl)}\n`);
   if (configured?.apiKey !== undefined) err(`  API key: ${mask(configured.apiKey)}\n`);
   err(`Registered ${tools.length} tools: ${tools.map((tool) => tool.name).join(", ")}\n`);
   for (const server of (await app.hub())?.servers() ?? []) {
-    if (server.state === "failed") err(`MCP server ${server.name} failed: ${server.error ?? "no reason given"}\n`);
+    if (server.state === "failed")
+      err(`MCP server ${visible(server.name)} failed: ${visible(server.error ?? "no reason given")}\n`);
   }
 }

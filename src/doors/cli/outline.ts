@@ -62,5 +62,6 @@ function lineText({ node, depth, subAgent, question }: Line, here: string): stri
   const state = node.incompleteReason ? `${node.status}: ${node.incompleteReason}` : node.status;
   const who = subAgent ? `↳ ${node.profile}` : node.profile;
   const text = `"${visible(oneLine(question, 60))}"`;
-  return `${mark} ${"  ".repeat(depth)}${shortId(node.id)}  ${who}  ${node.model}  ${state}  ${text}\n`;
+  const names = visible(`${who}  ${node.model}`);
+  return `${mark} ${"  ".repeat(depth)}${shortId(node.id)}  ${names}  ${state}  ${text}\n`;
 }

@@ -103,7 +103,7 @@ export class TextPrinter implements Printer {
 
   #remember(item: McpCallItem): void {
     const label = item.server_label === "rotunda" ? item.name : `${item.server_label}__${item.name}`;
-    this.#names.set(item.id, { label, began: performance.now() });
+    this.#names.set(item.id, { label: visible(label), began: performance.now() });
   }
 
   #callBegins(itemId: string, text: string): void {
@@ -124,7 +124,7 @@ export class TextPrinter implements Printer {
   #callEnds(item: McpCallItem): void {
     this.#enter("none");
     const known = this.#names.get(item.id);
-    const label = known?.label ?? item.name;
+    const label = known?.label ?? visible(item.name);
     const duration = known ? `${Math.round(performance.now() - known.began)} ms` : "";
     const { errStyle, err } = this.#streams;
     const succeeded = item.status === "completed";

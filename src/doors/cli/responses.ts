@@ -16,6 +16,9 @@ export interface ResumeFlags {
   verbose: boolean;
 }
 
+/** Exit code after SIGTERM. */
+const TERMINATED = 143;
+
 /** Goes on with one response, or with every one that was left behind. */
 export async function resume(context: CommandContext, id: string | undefined, flags: ResumeFlags): Promise<number> {
   const app = await context.app();
@@ -25,15 +28,21 @@ export async function resume(context: CommandContext, id: string | undefined, fl
     return 0;
   }
   let worst = 0;
-  for (const one of ids) worst = Math.max(worst, await resumeOne(context, app, one, flags));
+  for (const one of ids) {
+    worst = Math.max(worst, await resumeOne(context, app, one, flags));
+    if (worst === TERMINATED) break;
+  }
   return worst;
 }
 
-/** Responses that have not ended and that no living process has; sub-agents go on with their callers. */
+/** Responses that could go on and that no living process has; sub-agents go on with their callers. */
 async function leftBehind(app: App): Promise<string[]> {
-  const open = await app.store.list({ status: ["queued", "in_progress"], limit: 1_000 });
+  const open = await app.store.list({ status: ["queued", "in_progress", "waiting"], limit: 1_000 });
+  const waiting = new Set<string>();
+  for (const { responseId } of await app.store.approvals({ status: "pending" }))
+    waiting.add(await outermost(app, responseId));
   const abandoned: string[] = [];
-  for (const node of open.filter((one) => one.caller === null)) {
+  for (const node of open.filter((one) => one.caller === null && !waiting.has(one.id))) {
     const lease = await app.store.leaseOf(node.id);
     if (lease === undefined || ownerState(lease.owner) === "dead") abandoned.unshift(node.id);
   }

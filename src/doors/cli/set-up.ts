@@ -19,7 +19,7 @@ export async function trust(context: CommandContext, path: string | undefined, f
   const { out, err } = context.streams;
   const wanted = resolve(context.workspace, path ?? ".");
   if (flags.list) {
-    for (const entry of setUp.trusted()) out(`${entry.file}  ${entry.what}  ${entry.trustedAt}\n`);
+    for (const entry of setUp.trusted()) out(`${visible(`${entry.file}  ${entry.what}`)}  ${entry.trustedAt}\n`);
     return 0;
   }
   if (flags.revoke) {
@@ -87,7 +87,7 @@ export async function configShow(
   else {
     out(files.length === 0 ? "# no configuration file; defaults\n" : files.map((file) => `# ${file}\n`).join(""));
     out(await setUp.yaml(safe));
-    if (flags.origin) for (const [key, origin] of Object.entries(origins)) out(`# ${key}: ${origin}\n`);
+    if (flags.origin) for (const [key, origin] of Object.entries(origins)) out(`# ${visible(`${key}: ${origin}`)}\n`);
   }
   for (const warning of warnings) err(`${visible(warning)}\n`);
   return 0;

@@ -28,6 +28,7 @@ export function terminalApprover(options: TerminalOptions): Approver {
 
 async function askOne(approval: Approval, signal: AbortSignal, options: TerminalOptions): Promise<Decision> {
   signal.throwIfAborted();
+  await forgetTyped(options.input);
   const { style, output } = options;
   const what =
     approval.tool === "bash" ? "Bash command requires confirmation:" : `${approval.tool} requires confirmation:`;
@@ -35,6 +36,8 @@ async function askOne(approval: Approval, signal: AbortSignal, options: Terminal
     `\n${style.yellow(`⚠️  ${what}`)}\n${visible(pretty(approval.arguments))}\n${style.dim(`(${visible(approval.why)})`)}\n`,
   );
   const lines = createInterface({ input: options.input, output });
+  // The terminal hands Ctrl-C to whoever reads it: it means the turn, as everywhere.
+  lines.on("SIGINT", () => process.emit("SIGINT"));
   try {
     for (;;) {
       const question = `Allow? [y] once  [s] this session  [a] always ${visible(approval.pattern)}  [N] no: `;
@@ -62,6 +65,17 @@ async function askOne(approval: Approval, signal: AbortSignal, options: Terminal
   } finally {
     lines.close();
   }
+}
+
+/** Milliseconds for which what was typed before is thrown away. */
+const FORGET = 60;
+
+/** A key that was hit before the question stood there is no answer to it. */
+async function forgetTyped(input: NodeJS.ReadStream): Promise<void> {
+  const ignore = () => undefined;
+  input.on("data", ignore).resume();
+  await new Promise((resolve) => setTimeout(resolve, FORGET));
+  input.off("data", ignore).pause();
 }
 
 function pretty(text: string): string {

@@ -17,12 +17,14 @@ export async function tools(context: CommandContext, flags: { json?: boolean; ag
     return 0;
   }
   for (const tool of list) {
-    context.streams.out(`- ${tool.name} (${tool.server}) [${tool.access}] ${visible(oneLine(tool.description, 90))}\n`);
+    context.streams.out(
+      `- ${tool.name} (${visible(tool.server)}) [${tool.access}] ${visible(oneLine(tool.description, 90))}\n`,
+    );
   }
   context.streams.out(`${list.length} tools available.\n`);
   for (const server of (await app.hub())?.servers() ?? []) {
     if (server.state === "failed")
-      context.streams.err(`MCP server ${server.name} failed: ${visible(server.error ?? "")}\n`);
+      context.streams.err(`MCP server ${visible(server.name)} failed: ${visible(server.error ?? "")}\n`);
   }
   return 0;
 }
@@ -40,7 +42,10 @@ export async function call(
     const { workspace } = context;
     const result = await app.engine.call(name, input, { workspace, signal: interrupt.signal, by: "cli" });
     if (flags.json) context.streams.out(`${JSON.stringify(result)}\n`);
-    else context.streams.out(result.text.endsWith("\n") ? result.text : `${result.text}\n`);
+    else {
+      const text = context.streams.terminal ? visible(result.text) : result.text;
+      context.streams.out(text.endsWith("\n") ? text : `${text}\n`);
+    }
     return result.isError ? 1 : 0;
   } finally {
     interrupt.dispose();
@@ -98,7 +103,9 @@ export async function hubList(context: CommandContext, flags: { json?: boolean }
     context.streams.err("No MCP server is configured. Add one under mcpServers: in rotunda.yaml.\n");
   for (const server of all) {
     const error = "error" in server && server.error ? `  ${visible(server.error)}` : "";
-    context.streams.out(`${server.name}  ${server.transport}  ${server.state}  ${server.toolCount} tools${error}\n`);
+    context.streams.out(
+      `${visible(server.name)}  ${server.transport}  ${server.state}  ${server.toolCount} tools${error}\n`,
+    );
   }
   return 0;
 }
@@ -118,7 +125,7 @@ export async function hubTest(
   else {
     for (const { name: server, state, toolCount, error } of tested) {
       context.streams.out(
-        `${state === "healthy" ? "✓" : "✗"} ${server}  ${state}  ${toolCount} tools  ${visible(error ?? "")}\n`,
+        `${state === "healthy" ? "✓" : "✗"} ${visible(server)}  ${state}  ${toolCount} tools  ${visible(error ?? "")}\n`,
       );
     }
   }
