@@ -81,9 +81,9 @@ async function loop(
   for (;;) {
     if (run.failure) throw run.failure;
     if (run.stopped) return run.stopped;
-    const usage = usageOf(run.output);
+    const tokens = await tokensSpent(parts, run);
     const seconds = run.stopwatch.spent() / 1_000;
-    const step = next({ output: run.output, limits: setting.limits, seconds, tokens: usage.total_tokens });
+    const step = next({ output: run.output, limits: setting.limits, seconds, tokens });
     if (step.kind === "end") return { ...step };
     const all = await parts.tools.list(run.signal);
     if (offer?.all !== all) offer = offerOf(all, run, setting.profile);
@@ -148,6 +148,20 @@ export function toolsOf(
     }
     return lists.every((list) => list.some((glob) => matchesName(glob, tool.name)));
   });
+}
+
+/** Of the response and of all the sub-agents below it. */
+export async function tokensSpent(parts: EngineParts, run: Run): Promise<number> {
+  const own = usageOf(run.output).total_tokens;
+  return run.delegated ? own + (await tokensBelow(parts, run.node.id)) : own;
+}
+
+async function tokensBelow(parts: EngineParts, id: string): Promise<number> {
+  let tokens = 0;
+  for (const child of await parts.store.list({ callerResponseId: id, limit: 1_000 })) {
+    tokens += child.usage.total_tokens + (await tokensBelow(parts, child.id));
+  }
+  return tokens;
 }
 
 export function usageOf(output: readonly Entry[]): Usage {

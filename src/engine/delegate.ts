@@ -7,6 +7,7 @@
 import type { Engine, RunRequest } from "../types/engine.ts";
 import { toRotundaError } from "../types/error.ts";
 import type { Delegation, DelegationResult } from "../types/tool.ts";
+import { tokensSpent } from "./advance.ts";
 import { ChildWaiting } from "./call-tools.ts";
 import type { History } from "./history.ts";
 import { type CallEntry, isCall } from "./next.ts";
@@ -25,6 +26,7 @@ export async function delegate(
   const children = await parts.store.list({ callerResponseId: parent.node.id, limit: 1_000 });
   const known = children.find((child) => child.caller?.itemId === entry.item.id);
   if (known && known.endedAt === null) await goOn(engine, known.id, parent);
+  parent.delegated = true;
   const id = known?.id ?? (await engine.start(await childRequest(parts, parent, entry, request))).id;
   const onAbort = () => {
     const reason = parent.stopped?.error?.message ?? "the response that asked for it was stopped";
@@ -63,7 +65,9 @@ async function childRequest(
   const profile = await parts.profiles.get(parent.node.profile);
   const child = await parts.profiles.get(request.profile);
   const { toolFilters = [], onApproval, parallel, bounds } = parent.node.settings;
-  const turns = request.maxTurns;
+  const limit = parent.node.settings.limits?.tokens ?? profile.limits.tokens;
+  const tokens = Math.min(child.limits.tokens, Math.max(0, limit - (await tokensSpent(parts, parent))));
+  const turns = Math.min(request.maxTurns ?? child.limits.turns, child.limits.turns);
   return {
     input: request.task,
     caller: { responseId: parent.node.id, itemId: entry.item.id },
@@ -80,7 +84,7 @@ async function childRequest(
       },
       ...(onApproval && { onApproval }),
       ...(parallel !== undefined && { parallel }),
-      ...(turns !== undefined && { limits: { turns: Math.min(turns, child.limits.turns) } }),
+      limits: { turns, tokens },
     },
     workspace: parent.node.workspace,
     door: parent.node.door,

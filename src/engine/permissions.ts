@@ -4,12 +4,15 @@
  * Invariant: deny beats ask beats allow; a rule that names the call holds in every mode; a mode decides
  * only what no rule names. The model, the tools' own words and repository files carry no authority here.
  */
+import { realpath } from "node:fs/promises";
 import { relative } from "node:path";
 import type { PermissionRules } from "../types/profile.ts";
 import type { PermissionMode } from "../types/response.ts";
 import type { CallSubject, Tool } from "../types/tool.ts";
-import { matchesPath } from "../util/path-pattern.ts";
+import { literal, matchesPath, parseRule } from "../util/path-pattern.ts";
 import { matchesName } from "../util/text.ts";
+
+export { parseRule } from "../util/path-pattern.ts";
 
 export type SandboxLevel = "bwrap" | "unshare" | "none";
 
@@ -33,51 +36,85 @@ export interface Verdict {
   byRule: boolean;
 }
 
-interface Rule {
-  tool: string;
-  pattern: string | null;
-}
-
-/** Reads `tool` or `tool(pattern)`. */
-export function parseRule(text: string): Rule {
-  const match = /^([^()]+?)\s*(?:\(([\s\S]*)\))?$/.exec(text.trim());
-  return { tool: match?.[1] ?? text, pattern: match?.[2] ?? null };
-}
-
-export async function judge(question: Question): Promise<Verdict> {
-  const { tool, rules } = question;
-  for (const effect of ["deny", "ask", "allow"] as const) {
-    for (const set of rules) {
-      const rule = set[effect].find((text) => applies(text, effect, question));
-      if (rule === undefined) continue;
-      if (effect === "allow" && tool.changed !== undefined) continue;
-      if (effect === "allow" && question.readOnly && tool.access === "write") continue;
-      return { effect, why: `rule ${effect}: ${rule}`, byRule: true };
-    }
+export async function judge(asked: Question): Promise<Verdict> {
+  // Paths are canonical, so patterns must be taken from where the workspace really is.
+  const workspace = asked.subject.paths
+    ? await realpath(asked.workspace).catch(() => asked.workspace)
+    : asked.workspace;
+  const question = { ...asked, workspace };
+  const { tool, subject } = question;
+  const denied = byRules("deny", question);
+  if (denied) return denied;
+  if (question.readOnly && subject.commands !== undefined && (await question.sandbox()) === "none") return NO_WALL;
+  const asks = byRules("ask", question);
+  if (asks) return asks;
+  if (subject.commands === null && hasPatterns(question)) {
+    const why = "the command line cannot be parsed, and there are rules about commands";
+    return { effect: "ask", why, byRule: false };
   }
   if (tool.changed !== undefined) {
     return { effect: "ask", why: `the tool has changed since it was first seen: ${tool.changed}`, byRule: false };
   }
-  return byMode(question);
+  const bound = question.readOnly && tool.access === "write";
+  return (bound ? undefined : byRules("allow", question)) ?? byMode(question);
+}
+
+const NO_WALL: Verdict = {
+  effect: "deny",
+  why: "there is no sandbox here that could make it read-only",
+  byRule: false,
+};
+
+function byRules(effect: keyof PermissionRules, question: Question): Verdict | undefined {
+  for (const set of question.rules) {
+    const rule = set[effect].find((text) => applies(text, effect, question));
+    if (rule !== undefined) return { effect, why: `rule ${effect}: ${rule}`, byRule: true };
+  }
+  return undefined;
+}
+
+/** Every name that a rule may call a tool by. */
+function namesOf({ name, server, serverName }: Pick<Tool, "name" | "server" | "serverName">): string[] {
+  return [name, `${server}:${serverName}`, `${server}__${serverName}`];
+}
+
+function named(rule: string, names: readonly string[]): boolean {
+  return names.some((name) => matchesName(rule, name));
+}
+
+const ownNames = (name: string) => namesOf({ name, server: "rotunda", serverName: name });
+
+/** Patterns of files that `deny` rules keep from being read: whatever shows contents leaves these out. */
+export function unreadable(deny: readonly string[]): string[] {
+  return deny.map(parseRule).flatMap(({ tool, pattern }) => {
+    return pattern !== null && named(tool, ownNames("read")) ? [pattern] : [];
+  });
 }
 
 function applies(text: string, effect: keyof PermissionRules, { tool, subject, workspace }: Question): boolean {
-  const rule = parseRule(text);
-  const names = [tool.name, `${tool.server}:${tool.serverName}`, `${tool.server}__${tool.serverName}`];
+  const { tool: name, pattern } = parseRule(text);
+  const names = namesOf(tool);
   // A path that may not be read or written may not be searched or edited either.
-  if (tool.server === "rotunda" && subject.paths && rule.pattern !== null && tool.access !== "run")
-    names.push(tool.access);
-  if (!names.some((name) => matchesName(rule.tool, name))) return false;
-  const { pattern } = rule;
+  if (tool.server === "rotunda" && subject.paths && pattern !== null && tool.access !== "run")
+    names.push(...ownNames(tool.access));
+  if (!named(name, names)) return false;
   if (pattern === null) return true;
+  if (pattern === "") return false;
   if (subject.commands !== undefined) {
     // A line that cannot be parsed is never allowed by a pattern, and a pattern cannot rule it out either: it asks.
     if (subject.commands === null) return effect === "ask";
-    return many(effect, subject.commands, (command) => matchesName(pattern, command));
+    return many(effect, subject.commands, (command) => matchesCommand(pattern, command, effect));
   }
   if (subject.paths) return many(effect, subject.paths, (path) => matchesPath(pattern, path, workspace));
   if (subject.url !== undefined) return matchesName(pattern, subject.url);
   return false;
+}
+
+/** ` *` at the end: with any further words, or none. A prohibition holds for a program by its path too. */
+function matchesCommand(pattern: string, command: string, effect: keyof PermissionRules): boolean {
+  const written = effect === "allow" ? [command] : [command, command.replace(/^\S*\//, "")];
+  const patterns = pattern.endsWith(" *") ? [pattern, pattern.slice(0, -2)] : [pattern];
+  return written.some((text) => patterns.some((one) => matchesName(one, text)));
 }
 
 /** A permission must cover everything that a call touches; a prohibition any of it. */
@@ -111,37 +148,47 @@ async function byShell(
   question: Question,
   verdict: (effect: Verdict["effect"], why: string) => Verdict,
 ): Promise<Verdict> {
-  const { mode, readOnly, sandbox } = question;
-  if (question.subject.commands === null && hasPatterns(question)) {
-    return verdict("ask", "the command line cannot be parsed, and there are rules about commands");
-  }
+  const { mode, sandbox } = question;
   if ((await sandbox()) !== "none") return verdict("allow", mode === "auto" ? "mode auto" : "it runs in the sandbox");
-  if (readOnly || mode === "plan") return verdict("deny", "there is no sandbox here that could make it read-only");
+  if (mode === "plan") return NO_WALL;
   return verdict("ask", "there is no sandbox on this machine");
 }
 
 function hasPatterns({ tool, rules }: Question): boolean {
   return rules.some((set) =>
     [...set.deny, ...set.ask].some((text) => {
-      const rule = parseRule(text);
-      return rule.pattern !== null && matchesName(rule.tool, tool.name);
+      const { tool: name, pattern } = parseRule(text);
+      return pattern !== null && named(name, namesOf(tool));
     }),
   );
 }
 
-/** The rule that "always this pattern" stands for: the narrowest that a person would recognise. */
+/** Programs whose first word says what they do, the further ones only with what. */
+const WITH_SUBCOMMANDS = new Set("git npm pnpm yarn bun cargo go docker podman kubectl gh dotnet".split(" "));
+
+/**
+ * The rule that "always this pattern" stands for: the narrowest that a person would recognise. `bash()` fits
+ * nothing: for a line that cannot be parsed, and for several commands or paths, there is no such rule.
+ */
 export function patternFor(tool: Tool, subject: CallSubject, workspace: string): string {
-  const commands = subject.commands;
-  if (commands && commands.length > 0) {
-    const heads = [...new Set(commands.map((command) => command.split(" ").slice(0, 2).join(" ")))];
-    const [head] = heads;
-    return heads.length === 1 && head ? `${tool.name}(${head}*)` : `${tool.name}(${commands[0]})`;
-  }
-  const [path] = subject.paths ?? [];
-  if (path !== undefined && subject.paths?.length === 1) {
-    return `${tool.name}(${subject.inside === false ? path : relative(workspace, path)})`;
-  }
-  return tool.name;
+  const { commands, paths } = subject;
+  if (commands !== undefined) return `${tool.name}(${commandPattern(commands ?? [])})`;
+  const [path] = paths ?? [];
+  if (path === undefined) return tool.name;
+  if (paths?.length !== 1) return `${tool.name}()`;
+  const pattern = literal(subject.inside === false ? path : relative(workspace, path));
+  // Without a slash it would be a file of that name in any folder.
+  return `${tool.name}(${pattern.includes("/") ? pattern : `./${pattern}`})`;
+}
+
+function commandPattern(commands: readonly string[]): string {
+  const patterns = commands.map((command) => {
+    const [program = "", first = ""] = command.split(" ");
+    const head = WITH_SUBCOMMANDS.has(program) && /^[a-z][a-z-]*$/.test(first);
+    return head ? `${program} ${first} *` : literal(command);
+  });
+  const [pattern = ""] = patterns;
+  return patterns.every((one) => one === pattern) ? pattern : "";
 }
 
 const strictness: readonly PermissionMode[] = ["plan", "ask", "accept-edits", "auto"];

@@ -10,13 +10,13 @@ import type { Approval, LearnedRule } from "../types/approval.ts";
 import type { JsonObject } from "../types/json.ts";
 import type { PermissionRules, Profile } from "../types/profile.ts";
 import type { PermissionMode } from "../types/response.ts";
-import type { CallSubject, Isolation, Tool } from "../types/tool.ts";
+import type { CallSubject, Isolation, Tool, ToolResult } from "../types/tool.ts";
 import { canonicalJson } from "../util/canonical.ts";
 import { parseBounded } from "../util/limits.ts";
 import { runHooks } from "./hooks.ts";
 import type { CallEntry } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
-import { judge, parseRule, patternFor, stricter, type Verdict } from "./permissions.ts";
+import { judge, patternFor, stricter, unreadable, type Verdict } from "./permissions.ts";
 import type { Run } from "./run.ts";
 
 /** Characters of arguments that a tool is ever given. */
@@ -77,7 +77,15 @@ export async function prepare(parts: EngineParts, run: Run, entry: CallEntry, au
   }
   const trusted = verdict.byRule || verdict.effect === "ask" || verdict.why === "mode auto";
   const isolation = isolationOf(parts, run, authority.profile, trusted);
-  return { kind: "ready", entry, tool, input: final, isolation, hiddenPaths: hiddenPaths(parts, authority.profile) };
+  const guarded = withSubject(tool, subject, run, (now) => verdictOn(parts, run, tool, now, authority));
+  return {
+    kind: "ready",
+    entry,
+    tool: guarded,
+    input: final,
+    isolation,
+    hiddenPaths: hiddenPaths(parts, authority.profile),
+  };
 }
 
 function parseArguments(text: string): JsonObject | string {
@@ -110,6 +118,29 @@ async function subjectOf(tool: Tool, input: JsonObject, workspace: string): Prom
   } catch (error) {
     return `[Tool error: ${error instanceof Error ? error.message : String(error)}]`;
   }
+}
+
+/**
+ * Calls of one answer are judged together, and an earlier one can change where a path of a later one leads (by a
+ * link, by renaming a folder): such a call is judged anew in the moment in which it starts.
+ */
+function withSubject(
+  tool: Tool,
+  judged: CallSubject,
+  run: Run,
+  verdictOnNow: (subject: CallSubject) => Promise<Verdict>,
+): Tool {
+  if (!judged.paths) return tool;
+  const runJudged: Tool["run"] = async (input, context): Promise<ToolResult> => {
+    const now = await subjectOf(tool, input, run.node.workspace);
+    if (typeof now === "string") return { text: now, isError: true };
+    if (canonicalJson(now.paths) !== canonicalJson(judged.paths)) {
+      const { effect, why } = await verdictOnNow(now);
+      if (effect !== "allow") return { text: deniedText(`its path leads elsewhere by now; ${why}`), isError: true };
+    }
+    return tool.run(input, context);
+  };
+  return Object.create(tool, { run: { value: runJudged } }) as Tool;
 }
 
 function verdictOn(
@@ -156,8 +187,7 @@ function isolationOf(parts: EngineParts, run: Run, profile: Profile, trusted: bo
 }
 
 function hiddenPaths(parts: EngineParts, profile: Profile): string[] {
-  const rules = [...parts.permissions.deny, ...(profile.permissions?.deny ?? [])].map(parseRule);
-  return rules.flatMap((rule) => (rule.tool === "read" && rule.pattern !== null ? [rule.pattern] : []));
+  return unreadable([...parts.permissions.deny, ...(profile.permissions?.deny ?? [])]);
 }
 
 function approvalFor(

@@ -33,6 +33,7 @@ export async function recover({ store, stored, lease, approver, now }: RecoverOp
   const input = stored.entries.filter((entry) => entry.side === "input");
   const options = { approver, now, nextSequence: events.length, events: events.slice(-1_000) };
   const run = new Run(store, stored.node, input, lease, options);
+  run.delegated = true;
   for (const entry of stored.entries) if (entry.side === "output") run.output[entry.position] = entry;
   const turn = stored.entries.reduce((highest, entry) => Math.max(highest, entry.turn), 0);
   const finished = stored.entries.some((entry) => entry.turn === turn && entry.meta.finish !== undefined);

@@ -35,6 +35,8 @@ export class Run {
   stopped: Stop | null = null;
   failure: RotundaError | null = null;
   ended = false;
+  /** It may have sub-agents, whose tokens count against its limit. */
+  delegated = false;
   /** Resolves when the loop has left this process, whatever the reason. */
   finished: Promise<void> = Promise.resolve();
   readonly #store: Store;

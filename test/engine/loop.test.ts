@@ -278,3 +278,30 @@ test("F14 reading calls run together; a write waits for those before it, and tho
   expect(log.slice(2, 4).sort()).toEqual(["-r1", "-r2"]);
   expect(log.slice(4)).toEqual(["+w3", "-w3", "+r4", "-r4"]);
 });
+
+test("T14 a sub-agent's tokens count against its caller's limit, and it gets no more than is left", async () => {
+  const usage = {
+    input_tokens: 50,
+    output_tokens: 10,
+    total_tokens: 60,
+    input_tokens_details: { cached_tokens: 0 },
+    output_tokens_details: { reasoning_tokens: 0 },
+  };
+  const task = toolOf("task", async (input, context) => {
+    const { text, error } = await context.delegate({ profile: "execute", task: String(input.task), description: "s" });
+    return { text: error ?? text };
+  });
+  let children = 0;
+  const model = modelOf([
+    (request) => {
+      const isChild = JSON.stringify(request.history[0]?.entries[0]?.item).includes("child work");
+      if (isChild) children++;
+      const events = isChild ? say("child done") : callOf(["task", { task: `child work ${children}` }]);
+      return events.map((event) => (event.type === "finish" ? { ...event, usage } : event));
+    },
+  ]);
+  const { engine } = await engineWith({ model, toolList: [task] });
+  const { id } = await engine.start({ ...start, input: "go", settings: { limits: { tokens: 200 } } });
+  expect(await engine.wait(id)).toMatchObject({ status: "incomplete", incompleteReason: "max_tokens" });
+  expect(children).toBe(2);
+});
