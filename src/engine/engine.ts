@@ -10,12 +10,13 @@ import { RotundaError, toRotundaError } from "../types/error.ts";
 import { isEnd, type RunEvent } from "../types/event.ts";
 import type { Entry, Item } from "../types/item.ts";
 import type { JsonObject } from "../types/json.ts";
-import type { Conversation, FullResponse, ResponseNode } from "../types/response.ts";
+import type { FullResponse, ResponseNode } from "../types/response.ts";
 import type { Tool, ToolResult } from "../types/tool.ts";
 import { isId, isIdPart, newId } from "../util/ids.ts";
 import { newOwner } from "../util/owner.ts";
 import { oneLine } from "../util/text.ts";
 import { advance, hasNews, toolsOf, usageOf } from "./advance.ts";
+import { conversationFor, parentOf } from "./begin.ts";
 import { delegate, readOutput } from "./delegate.ts";
 import { directCall, judgeCall } from "./direct-call.ts";
 import { History } from "./history.ts";
@@ -25,7 +26,7 @@ import type { EngineParts } from "./parts.ts";
 import { Pulse } from "./pulse.ts";
 import { recover } from "./recover.ts";
 import { Run } from "./run.ts";
-import { inputEntries, outputText, textOf } from "./text.ts";
+import { inputEntries, outputText } from "./text.ts";
 
 export function createEngine(parts: EngineParts): Engine {
   return new LocalEngine(parts);
@@ -55,8 +56,8 @@ class LocalEngine implements Engine {
     const id = newId("resp", now);
     const profile = await this.#parts.profiles.get(request.profile);
     const model = await this.#parts.models.get(request.model ?? profile.model);
-    const parent = await this.#parent(request);
-    const conversation = await this.#conversation(request, parent, id, now);
+    const parent = await parentOf(store, request);
+    const conversation = await conversationFor(store, request, parent, id, now);
     const caller = request.caller ? await store.node(request.caller.responseId) : undefined;
     const node: ResponseNode = {
       id,
@@ -91,45 +92,6 @@ class LocalEngine implements Engine {
     request.onStart?.(id);
     this.#begin(run);
     return node;
-  }
-
-  /** The node to go on from: named, or the head of the conversation. It must have ended. */
-  async #parent(request: RunRequest): Promise<ResponseNode | undefined> {
-    const { store } = this.#parts;
-    let id = request.previousResponseId;
-    if (id === undefined && request.conversation && request.conversation !== "new") {
-      const conversation = await store.conversation(request.conversation);
-      if (!conversation) throw new RotundaError("not_found", `there is no conversation ${request.conversation}`);
-      id = conversation.head ?? undefined;
-    }
-    if (id === undefined) return undefined;
-    const parent = await store.node(id);
-    if (!parent) throw new RotundaError("not_found", `there is no response ${id}`);
-    if (parent.endedAt !== null) return parent;
-    throw new RotundaError("response_not_ended", `response ${id} has not ended (it is ${parent.status})`, {
-      remedy: `Go on with it first: rotunda resume ${id.slice(-8)}, or end it: rotunda cancel ${id.slice(-8)}`,
-    });
-  }
-
-  /** The pointer that moves: the one named, the parent's if it stands there, else a new one (a branch). */
-  async #conversation(
-    request: RunRequest,
-    parent: ResponseNode | undefined,
-    id: string,
-    now: number,
-  ): Promise<Conversation | null> {
-    const { store } = this.#parts;
-    if (request.caller || request.conversation === null) return null;
-    const named = request.conversation ?? (parent?.conversationId || undefined);
-    if (named !== undefined && named !== "new") {
-      const known = await store.conversation(named);
-      const branches = request.conversation === undefined && known?.head !== parent?.id;
-      if (known && !branches) return { ...known, head: id, updatedAt: now };
-    }
-    const title = oneLine(typeof request.input === "string" ? request.input : textOf(request.input), 60);
-    const name = request.conversationName ?? null;
-    const { workspace } = request;
-    return { id: newId("conv", now), name, title, head: id, workspace, createdAt: now, updatedAt: now };
   }
 
   #begin(run: Run): void {
