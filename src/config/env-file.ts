@@ -24,12 +24,13 @@ export interface EnvFile {
 
 const KEY = /^(?!ROTUNDA_)[A-Z0-9_]+_(?:API_KEY|TOKEN|SECRET|PASSWORD|MODEL)$/;
 const ADDRESS = /^[A-Z0-9_]+_(?:URL|API_BASE)$/;
-const OWN = /^(?:ROTUNDA_\w+|XDG_\w+|HOME|PATH|OLLAMA_HOST|\w+_(?:BASE_URL|API_BASE|API_BASE_URL)|(?:https?|all|no)_proxy)$/i;
+const OWN =
+  /^(?:ROTUNDA_\w+|XDG_\w+|HOME|PATH|OLLAMA_HOST|\w+_(?:BASE_URL|API_BASE|API_BASE_URL)|(?:https?|all|no)_proxy)$/i;
 
 export function readEnvFile(workspace: string, own: NodeJS.ProcessEnv, trust: TrustStore): EnvFile {
   const file = join(workspace, ".env");
   const variables = parse(file);
-  const environment: NodeJS.ProcessEnv = { ...own };
+  const environment: NodeJS.ProcessEnv = Object.keys(variables).length === 0 ? own : { ...own };
   const untrusted = new Map<string, TrustItem>();
   for (const [name, value] of Object.entries(variables)) {
     if (value === undefined || own[name] !== undefined) continue;

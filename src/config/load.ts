@@ -38,8 +38,9 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   const { workspace, flags = {} } = options;
   const state = stateDirectory(options.environment);
   const trust = new TrustStore(state);
-  const { environment, variables, untrusted: waiting, missed } = readEnvFile(workspace, options.environment, trust);
-  const untrusted: TrustItem[] = [...missed];
+  const envFile = readEnvFile(workspace, options.environment, trust);
+  const { environment } = envFile;
+  const untrusted: TrustItem[] = [...envFile.missed];
   const used = new Map<string, string>();
   const read = [];
   for (const place of findPlaces(workspace, environment, flags.config)) {
@@ -48,14 +49,22 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   }
   const user = baselineOf(read.flatMap(({ file, raw }) => (file.project ? [] : [raw])));
   const files = read.map(({ file, raw }) => {
-    return normalize(file, raw, { environment, used, untrusted: waiting, lenient: file.kind === "finta" }, user);
+    return normalize(
+      file,
+      raw,
+      { environment, used, untrusted: envFile.untrusted, lenient: file.kind === "finta" },
+      user,
+    );
   });
   const config = emptyConfig(environment);
   const accept = <T>(part: Part<T>): T | undefined => {
-    const needed = part.variables?.() ?? [];
-    if (part.trust && !trust.isTrusted(part.trust)) needed.push(part.trust);
-    if (needed.length === 0) return part.value();
-    untrusted.push(...needed.filter((item) => !untrusted.includes(item)));
+    const { of = "", waiting = [] } = part.variables ?? {};
+    const isTrusted = part.trust === null || trust.isTrusted(part.trust);
+    if (isTrusted && waiting.length === 0) return part.value();
+    untrusted.push(...waiting.filter((item) => !untrusted.includes(item)));
+    if (part.trust && !isTrusted) untrusted.push(part.trust);
+    else
+      config.warnings.push(`${of} is left out until you trust ${waiting.map(({ what }) => what).join(", ")} of .env`);
     return undefined;
   };
   for (const parts of files) merge(config, parts, accept);
@@ -67,7 +76,7 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   config.warnings.push(
     ...untrusted.map((item) => `${item.file}: ${item.what} is left out until you trust it: rotunda trust`),
   );
-  config.secrets = secretsOf(config, used, { ...variables, ...environment });
+  config.secrets = secretsOf(config, used, { ...envFile.variables, ...environment });
   return config;
 }
 
@@ -197,7 +206,8 @@ function secretsOf(config: Config, used: ReadonlyMap<string, string>, environmen
     secrets.push(...Object.values(headers).map(withoutScheme));
   };
   const addNamed = (values: Iterable<[string, string | undefined]>) => {
-    for (const [name, value = ""] of values) secrets.push(...(isSecretName(name) ? [value] : []), ...secretsInUrl(value));
+    for (const [name, value = ""] of values)
+      secrets.push(...(isSecretName(name) ? [value] : []), ...secretsInUrl(value));
   };
   for (const model of config.models) {
     secrets.push(model.apiKey ?? "", ...secretsInUrl(model.baseUrl));

@@ -18,8 +18,8 @@ export interface Part<T> {
   /** Expanded only when it counts: an unset variable of a part that is left out is no error. */
   value: () => T;
   trust: TrustItem | null;
-  /** Variables that must be trusted besides. */
-  variables?: () => TrustItem[];
+  /** What refers to variables, and which of them must be trusted before it counts. */
+  variables?: { of: string; waiting: TrustItem[] };
 }
 
 /** What the user's own files say, which a file of the workspace may not loosen untrusted. */
@@ -86,12 +86,18 @@ export function normalize(
       value: () => modelOf(expand(model as unknown as Json, within, `models[${index}]`) as unknown as RawModel),
       // What a variable puts into an address can make it another host's.
       trust: isLoopback(model.baseUrl) && !model.baseUrl.includes("$") ? null : needs(`model ${model.id}`, model),
-      variables: () => waitingFor(model as unknown as Json, within, `models[${index}]`),
+      variables: {
+        of: `model ${model.id}`,
+        waiting: waitingFor(model as unknown as Json, within, `models[${index}]`),
+      },
     })),
     servers: Object.entries(raw.mcpServers ?? {}).map(([name, server]) => ({
       value: () => serverOf(name, expandServer(name, server, within), file),
       trust: needs(`MCP server ${name}`, server),
-      variables: () => waitingFor(expandable(server, within), within, `mcpServers.${name}`),
+      variables: {
+        of: `MCP server ${name}`,
+        waiting: waitingFor(expandable(server, within), within, `mcpServers.${name}`),
+      },
     })),
     hooks: HOOK_POINTS.flatMap((point) =>
       (raw.hooks?.[point] ?? []).map((hook) => {
@@ -148,17 +154,14 @@ function modelOf({ model, modelName, ...rest }: RawModel): ModelConfig {
   return (timeouts ? { ...value, timeouts } : value) as ModelConfig;
 }
 
-/** Finta expanded variables in `env` only, and unset ones to nothing (parity F15). */
+/** What variables are expanded in. Finta did it in `env` only, and unset ones to nothing (parity F15). */
 function expandable(server: RawServer, { lenient }: Expansion): Json {
   return (lenient ? { env: server.env ?? {} } : server) as Json;
 }
 
 function expandServer(name: string, server: RawServer, within: Expansion): RawServer {
-  if (!within.lenient) return expand(server as Json, within, `mcpServers.${name}`) as RawServer;
-  return {
-    ...server,
-    env: expand((server.env ?? {}) as Json, within, `mcp.servers.${name}.env`) as Record<string, string>,
-  };
+  const expanded = expand(expandable(server, within), within, `mcpServers.${name}`) as RawServer;
+  return { ...server, ...expanded };
 }
 
 function serverOf(name: string, raw: RawServer, file: ConfigFile): ServerConfig {

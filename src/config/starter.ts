@@ -22,7 +22,7 @@ export const starter = `# rotunda.yaml: what every key means stands in docs/conf
 
 permissions:
   mode: ask                    # ask, accept-edits, plan or auto: what no rule names
-  # allow: [read, "bash(git status*)"]
+  # allow: [read, "bash(git status *)"]
   # ask: ["files__write_file"]
   deny: ["read(.env)"]
 `;

@@ -9,7 +9,7 @@ import type { JsonObject } from "../types/json.ts";
 import type { PermissionMode } from "../types/response.ts";
 import type { Tool, ToolResult } from "../types/tool.ts";
 import type { EngineParts } from "./parts.ts";
-import { judge, parseRule, patternFor } from "./permissions.ts";
+import { judge, patternFor, unreadable } from "./permissions.ts";
 
 export async function directCall(
   parts: EngineParts,
@@ -35,9 +35,7 @@ export async function directCall(
     profile: "",
     depth: 0,
     isolation: { readOnly: false, network: parts.sandbox.network !== "off" },
-    hiddenPaths: deny
-      .map(parseRule)
-      .flatMap(({ tool: rule, pattern }) => (rule === "read" && pattern ? [pattern] : [])),
+    hiddenPaths: unreadable(deny),
     progress: (text) => parts.notify({ responseId: null, level: "info", topic: "tools", text: parts.redact(text) }),
     delegate: outside,
     readOutput: async () => undefined,

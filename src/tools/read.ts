@@ -7,7 +7,8 @@
 import type { FileHandle } from "node:fs/promises";
 import type { JsonObject } from "../types/json.ts";
 import type { Tool } from "../types/tool.ts";
-import { openInside } from "../util/workspace-path.ts";
+import { matchesPath } from "../util/path-pattern.ts";
+import { openInside, resolveInWorkspace } from "../util/workspace-path.ts";
 import {
   answering,
   explain,
@@ -82,7 +83,8 @@ export const readTool: Tool = {
     if (files.length > MAX_FILES) {
       throw new InputError(`too many files requested (max ${MAX_FILES}, got ${files.length})`);
     }
-    const sections = await Promise.all(files.map((file, index) => readOne(file, index, context.workspace)));
+    const { real: root } = await resolveInWorkspace(context.workspace, ".");
+    const sections = await Promise.all(files.map((file, index) => readOne(file, index, root, context.hiddenPaths)));
     const [only] = sections;
     if (sections.length === 1 && only) {
       if (only.error !== undefined) return failure(only.error);
@@ -105,12 +107,19 @@ interface Section {
   error?: string;
 }
 
-async function readOne(file: JsonObject, index: number, workspace: string): Promise<Section> {
+async function readOne(
+  file: JsonObject,
+  index: number,
+  workspace: string,
+  hidden: readonly string[] = [],
+): Promise<Section> {
   const named = typeof file.file_path === "string" ? file.file_path : "";
   try {
     const wanted = parse(file);
-    const { handle, stats } = await openInside(workspace, wanted.path);
+    const { handle, real, stats } = await openInside(workspace, wanted.path);
     try {
+      if (hidden.some((pattern) => matchesPath(pattern, real, workspace)))
+        throw new InputError("a rule forbids to read it");
       const part = await readPart(handle, stats.size, wanted);
       if (!part.range) return { path: wanted.path, text: part.text };
       const { first, last, count } = part.range;

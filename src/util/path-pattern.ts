@@ -15,9 +15,10 @@ export interface Rule {
 
 const RULE = /^([^()\s]+)\s*(?:\(([\s\S]*)\))?$/;
 
-/** Whether a text reads `tool` or `tool(pattern)`. */
+/** Whether a text reads `tool` or `tool(pattern)`. An empty pattern fits nothing: nobody writes that on purpose. */
 export function isRule(text: string): boolean {
-  return RULE.test(text.trim());
+  const [, tool, pattern] = RULE.exec(text.trim()) ?? [];
+  return tool !== undefined && pattern !== "";
 }
 
 /** Reads `tool` or `tool(pattern)`. Throws `config_invalid`. */

@@ -80,23 +80,9 @@ const SECRETS: readonly string[] = [
   ...[".config/google-chrome", ".config/chromium", ".local/share/keyrings", ".local/share/speakmcp"],
   ...[".local/share/rotunda", ".local/state/rotunda", ".local/share/containers", ".mcp-auth"],
 ];
-const SYSTEM_SECRETS = [
-  "/etc/shadow",
-  "/etc/shadow-",
-  "/etc/gshadow",
-  "/etc/gshadow-",
-  "/etc/ssl/private",
-  "/etc/rotunda",
-];
+const SYSTEM_SECRETS = "/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/ssl/private /etc/rotunda".split(" ");
 /** Of `/run`, which otherwise holds the sockets of every daemon: what names are resolved by, and NixOS. */
-const RUN_KEPT = [
-  "systemd/resolve",
-  "NetworkManager",
-  "resolvconf",
-  "current-system",
-  "booted-system",
-  "opengl-driver",
-];
+const RUN_KEPT = "systemd/resolve NetworkManager resolvconf current-system booted-system opengl-driver".split(" ");
 
 /** Builds the plan and puts the stand-ins in place. Throws when the workspace does not exist. `allHomes`: the process may read what belongs to other users. */
 export function planMounts(request: SandboxRequest, allHomes = false): MountPlan {
@@ -120,6 +106,12 @@ export function planMounts(request: SandboxRequest, allHomes = false): MountPlan
   const { guards, release } = request.readOnly ? nothing : guard(workspace, request.guardAbsent ?? true);
   // What is hidden is guarded as well.
   for (const { path, kind } of guards) if (plan.get(existing(path) ?? "")?.kind !== "hidden") add(kind, path);
+  // A folder mounted onto itself cannot be renamed: else what is hidden or guarded in it could be had elsewhere.
+  for (const { path } of [...plan.values()].filter(({ kind }) => kind !== "writable" && kind !== "private")) {
+    for (let folder = dirname(path); folder !== workspace && isWithin(workspace, folder); folder = dirname(folder)) {
+      if (!plan.has(folder) && nearest(folder, [...plan.values()])?.kind === "writable") add("writable", folder);
+    }
+  }
   const mounts = [...plan.values()].sort((a, b) => depth(a.path) - depth(b.path));
   return { workspace, mounts: mounts.filter((mount) => isNeeded(mount, mounts)), release };
 }
@@ -127,8 +119,14 @@ export function planMounts(request: SandboxRequest, allHomes = false): MountPlan
 /** What lies in an emptied folder is hidden already. */
 function isNeeded(mount: Mount, mounts: readonly Mount[]): boolean {
   if (mount.kind !== "hidden") return true;
-  const above = mounts.filter((other) => other.path !== mount.path && isWithin(other.path, mount.path)).at(-1);
+  const above = nearest(dirname(mount.path), mounts);
   return above === undefined || above.kind === "writable" || above.kind === "readOnly";
+}
+
+/** The mount that decides over a path. */
+function nearest(path: string, mounts: readonly Mount[]): Mount | undefined {
+  const above = mounts.filter((mount) => isWithin(mount.path, path));
+  return above.sort((a, b) => depth(b.path) - depth(a.path))[0];
 }
 
 const nothing: { guards: Guard[]; release(): void } = { guards: [], release: () => undefined };

@@ -30,9 +30,9 @@ export function mask(value: string): string {
 }
 
 const SECRET_NAME =
-  /(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|COOKIE)S?(?:[_-]|$)|(?:^|[_-])(?:PAT|PASS|PWD|AUTH|AUTHORIZATION|SIG|SIGNATURE)(?:[_-]|$)/i;
+  /(?:KEYS?|TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIE)(?:[_-]|$)|(?:^|[_-])(?:PAT|PASS|PWD|AUTH|AUTHORIZATION|SIG|SIGNATURE)$/i;
 /** They name where a secret lies, or (`PWD`) nothing secret at all. */
-const PLACE_NAME = /(?:^PWD|^OLDPWD|[_-](?:FILE|PATH|DIR|SOCK))$/i;
+const PLACE_NAME = /^(?:OLD)?PWD$|[_-](?:FILE|PATH|DIR|SOCK|URL|URI)$/i;
 
 /** Whether a variable, parameter, option or header of this name holds a secret. */
 export function isSecretName(name: string): boolean {
@@ -42,8 +42,10 @@ export function isSecretName(name: string): boolean {
 /** Passwords and keys in an address; none where the text is no address. */
 export function secretsInUrl(text: string): string[] {
   if (!text.includes("://") || !URL.canParse(text)) return [];
-  const { username, password, searchParams } = new URL(text);
-  const written = [password || username, decoded(password || username)];
+  const { protocol, username, password, searchParams } = new URL(text);
+  // A token may stand in the place of the user; in other addresses that is a name (`postgres://postgres@…`).
+  const token = password === "" && protocol.startsWith("http") ? username : password;
+  const written = [token, decoded(token)];
   for (const [name, value] of searchParams) if (isSecretName(name)) written.push(value);
   return written.filter((value) => value !== "");
 }

@@ -27,7 +27,7 @@ function nameGlob(pattern: string): RegExp {
  * variation selectors, fillers), separators and blanks that look like a space. An emoji keeps its selector.
  */
 const UNSEEN =
-  /[^\P{Cc}\n\t]|(?<!\p{Extended_Pictographic})\ufe0f|[^\P{Default_Ignorable_Code_Point}\ufe0f]|[\p{Zl}\p{Zp}\p{Cs}\ufff9-\ufffb\u2800]|[^\P{Zs} \u3000]/gu;
+  /[^\P{Cc}\n\t]|(?<!\p{Extended_Pictographic})\ufe0f|(?!\ufe0f)\p{Default_Ignorable_Code_Point}|[\p{Zl}\p{Zp}\p{Cs}\ufff9-\ufffb\u2800]|[^\P{Zs} \u3000]/gu;
 
 /** Text with every character made visible that is not, so that a terminal never obeys it. Keeps \n and \t; \r\n becomes \n. */
 export function visible(text: string): string {

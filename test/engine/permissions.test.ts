@@ -52,6 +52,28 @@ describe("rules", () => {
     });
   });
 
+  test("` *` at the end: further words or none, but no longer word; a denied program is denied by its path too", async () => {
+    const effect = async (command: string) =>
+      (
+        await ask(
+          { tool: bash, subject: { commands: [command] }, sandbox: async () => "none" },
+          { allow: ["bash(npm run *)"], deny: ["bash(git push*)"] },
+        )
+      ).effect;
+    expect(await Promise.all(["npm run", "npm run x", "npm run-script x", "/usr/bin/git push"].map(effect))).toEqual([
+      "allow",
+      "allow",
+      "ask",
+      "deny",
+    ]);
+    expect((await ask({ tool: bash, subject: { commands: ["rm *"] } }, { deny: ["bash(rm \\*)"] })).effect).toBe(
+      "deny",
+    );
+    expect((await ask({ tool: bash, subject: { commands: ["rm x"] } }, { deny: ["bash(rm \\*)"] })).effect).toBe(
+      "allow",
+    );
+  });
+
   test("a line that cannot be parsed asks where there are rules about commands", async () => {
     const subject = { commands: null };
     expect(await ask({ tool: bash, subject }, { deny: ["bash(rm *)"] })).toMatchObject({ effect: "ask" });
@@ -143,7 +165,10 @@ describe("modes decide what no rule names", () => {
 test("rules are read, patterns made, modes compared", () => {
   expect(parseRule("bash(git log (x))")).toEqual({ tool: "bash", pattern: "git log (x)" });
   expect(parseRule(" read ")).toEqual({ tool: "read", pattern: null });
-  expect(patternFor(bash, { commands: ["git status -s"] }, "/work")).toBe("bash(git status*)");
+  expect(patternFor(bash, { commands: ["git status -s"] }, "/work")).toBe("bash(git status *)");
+  expect(patternFor(bash, { commands: ["rm a.tmp"] }, "/work")).toBe("bash(rm a.tmp)");
+  expect(patternFor(bash, { commands: ["git status", "rm x"] }, "/work")).toBe("bash()");
+  expect(patternFor(read, paths("/etc/a", "/etc/b"), "/work")).toBe("read()");
   expect(patternFor(write, paths("/work/src/a.ts"), "/work")).toBe("write(src/a.ts)");
   expect(patternFor(mcp, {}, "/work")).toBe("files__write_file");
   expect(stricter("auto", "plan")).toBe("plan");

@@ -32,7 +32,8 @@ export class MarkdownStream {
   }
 
   #render(raw: string): string {
-    const line = visible(raw);
+    // A no-break space is ordinary typography in prose, and harmless here.
+    const line = visible(raw.replaceAll(/[\u00a0\u202f]/g, " "));
     if (/^\s*(?:```|~~~)/.test(line)) {
       this.#fence = !this.#fence;
       return this.#style.dim(line);

@@ -40,7 +40,7 @@ async function askOne(approval: Approval, signal: AbortSignal, options: Terminal
   lines.on("SIGINT", () => process.emit("SIGINT"));
   try {
     for (;;) {
-      const question = `Allow? [y] once  [s] this session  [a] always ${visible(approval.pattern)}  [N] no: `;
+      const question = `Allow? [y] once${further(approval)}  [N] no: `;
       const answer = (await lines.question(question, { signal })).trim();
       const by = "terminal";
       switch (answer.toLowerCase()) {
@@ -76,6 +76,11 @@ async function forgetTyped(input: NodeJS.ReadStream): Promise<void> {
   input.on("data", ignore).resume();
   await new Promise((resolve) => setTimeout(resolve, FORGET));
   input.off("data", ignore).pause();
+}
+
+/** Where nothing narrow can be learned from an answer, it is for this call only. */
+function further({ pattern }: Approval): string {
+  return pattern.endsWith("()") ? "" : `  [s] this session  [a] always ${visible(pattern)}`;
 }
 
 function pretty(text: string): string {
