@@ -5,6 +5,7 @@
  * its isolation asks for, with none of our secrets in its environment and nothing on its standard input.
  */
 import { existsSync } from "node:fs";
+import { dirname } from "node:path";
 import type { Tool, ToolContext, ToolResult } from "../types/tool.ts";
 import { type RunOutcome, runProcess } from "../util/process-tree.ts";
 import { childEnvironment, type Sandbox } from "../util/sandbox.ts";
@@ -80,6 +81,7 @@ async function execute(
     workspace: context.workspace,
     readOnly: context.isolation.readOnly,
     network: context.isolation.network,
+    readable: programFolders(),
     env: childEnvironment(sandbox.level === "none" ? quiet : { ...quiet, ...privateCaches }),
     hidden: [...(options.hidden ?? []), ...(await hiddenFiles(context.workspace, context.hiddenPaths))],
   });
@@ -88,6 +90,12 @@ async function execute(
   } finally {
     wrapped.release();
   }
+}
+
+/** Folders of programs that lie where the sandbox has a `/tmp` of its own: a checkout there brings its own Node. */
+function programFolders(): string[] {
+  const folders = [dirname(process.execPath), ...(process.env.PATH ?? "").split(":")];
+  return folders.filter((folder) => folder.startsWith("/tmp/"));
 }
 
 /** Programs that would ask or page otherwise. */

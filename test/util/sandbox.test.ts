@@ -15,7 +15,7 @@ import {
 } from "node:fs";
 import { createServer } from "node:net";
 import { homedir, tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { RotundaError } from "../../src/types/error.ts";
@@ -51,6 +51,8 @@ async function inside(sandbox: Sandbox, command: string, more: Partial<SandboxRe
     readOnly: false,
     network: false,
     env: childEnvironment(),
+    // This checkout's Node may lie below `/tmp`, which the sandbox empties.
+    readable: [dirname(process.execPath)],
   };
   const wrapped = sandbox.wrap({ ...request, ...more });
   try {
