@@ -23,8 +23,7 @@ export async function main(argv: readonly string[]): Promise<void> {
 }
 
 const makers: Makers = {
-  async app(flags, notify) {
-    const workspace = process.cwd();
+  async app(flags, notify, workspace) {
     const [{ loadConfig }, { createApp }] = await Promise.all([import("./config/load.ts"), import("./app.ts")]);
     const config = await loadConfig({ workspace, environment: process.env, flags });
     for (const text of config.warnings) notify({ responseId: null, level: "warn", topic: "config", text });

@@ -139,6 +139,8 @@ class LocalEngine implements Engine {
     if (node.endedAt !== null) {
       throw new RotundaError("response_ended", `response ${id} has already ended (${node.status})`);
     }
+    // Without its model it would only fail: better that it stays as it is.
+    await this.#parts.models.get(node.model);
     const resuming = this.#resuming.get(id) ?? this.#take(id, approver);
     this.#resuming.set(id, resuming);
     try {

@@ -69,6 +69,8 @@ export interface RunSettings {
   toolChoice?: "auto" | "none" | "required" | { name: string };
   /** "wait": the response waits for a person. "deny": nobody can answer, so the call is denied. */
   onApproval?: "wait" | "deny";
+  /** Absolute path of the configuration file that it was started with, where one was named. */
+  configuration?: string;
   metadata?: JsonObject;
 }
 

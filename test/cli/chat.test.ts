@@ -1,5 +1,5 @@
 /** `rotunda chat` as scripts and people meet it: streams, formats, exit codes, signals. */
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { startUpstream, type UpstreamScript } from "../../src/testing/upstream.ts";
@@ -244,4 +244,23 @@ test("B31 --continue, --conversation and --from: one tree, branches told apart i
     (await run(["chat", ...up.flags, "--output-format", "json", "--conversation", "notes", "b"])).out,
   ) as Record<string, string>;
   expect(named.output_text).toBe("seen 4");
+});
+
+test("a response goes on under the rules of its own directory, wherever it is approved or resumed", async () => {
+  const here = home();
+  const elsewhere = { ...here, ...home({ ROTUNDA_HOME: here.environment.ROTUNDA_HOME }) };
+  writeFileSync(join(here.workspace, "strict.yaml"), 'permissions: { deny: ["write(secret.txt)"] }\n');
+  for (const config of [[], ["--config", "strict.yaml"]]) {
+    const first = await here.run(["chat", ...config, "write notes.txt with hello, then write secret.txt with x"]);
+    expect(first.code).toBe(3);
+    if (config.length === 0)
+      writeFileSync(join(here.workspace, "rotunda.yaml"), 'permissions: { deny: ["write(secret.txt)"] }\n');
+    const id = /rotunda approve (\w+)/.exec(first.err)?.[1] ?? "";
+    const { err } = await elsewhere.run(["approve", id]);
+    expect(err).toContain("✓ write");
+    expect(err).toContain("DENIED: rule deny: write(secret.txt)");
+    expect(existsSync(join(here.workspace, "secret.txt"))).toBe(false);
+    rmSync(join(here.workspace, "rotunda.yaml"), { force: true });
+    rmSync(join(here.workspace, "notes.txt"), { force: true });
+  }
 });

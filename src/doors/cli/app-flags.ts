@@ -11,6 +11,6 @@ export interface AppFlags {
 
 /** Builds what a command needs, when it needs it. */
 export interface Makers {
-  app(flags: AppFlags, notify: Notify): Promise<App>;
+  app(flags: AppFlags, notify: Notify, workspace: string): Promise<App>;
   setUp(): Promise<SetUp>;
 }

@@ -7,6 +7,7 @@ import type { App, SetUp } from "../../types/app.ts";
 import type { Approver } from "../../types/engine.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { Notice } from "../../types/event.ts";
+import type { ResponseNode } from "../../types/response.ts";
 import { visible } from "../../util/text.ts";
 import type { AppFlags, Makers } from "./app-flags.ts";
 import type { Streams } from "./printer.ts";
@@ -19,6 +20,8 @@ export interface CommandContext {
   /** A person can be asked. */
   interactive: boolean;
   app(flags?: AppFlags): Promise<App>;
+  /** The app for a response that was started elsewhere: its own directory's configuration holds, not this one's. */
+  appFor(node: ResponseNode): Promise<App>;
   setUp(): Promise<SetUp>;
   close(): Promise<void>;
 }
@@ -40,20 +43,34 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
     terminal: process.stdout.isTTY === true,
   };
   let made: Promise<App> | undefined;
+  let given: AppFlags = {};
+  const others = new Map<string, Promise<App>>();
+  const workspace = process.cwd();
   return {
     environment,
-    workspace: process.cwd(),
+    workspace,
     streams,
     interactive: process.stdin.isTTY === true && process.stderr.isTTY === true,
     app(flags = {}) {
-      made ??= makers.app(flags, (notice) => tell(notice, streams, options));
+      if (!made) given = flags;
+      made ??= makers.app(flags, (notice) => tell(notice, streams, options), workspace);
       return made;
+    },
+    async appFor(node) {
+      const { configuration } = node.settings;
+      const here = await this.app();
+      if (node.workspace === workspace && (configuration === undefined || given.config !== undefined)) return here;
+      const key = `${node.workspace}\n${configuration ?? ""}`;
+      const config = given.config ?? configuration;
+      const flags = config === undefined ? {} : { config };
+      const app = others.get(key) ?? makers.app(flags, (notice) => tell(notice, streams, options), node.workspace);
+      others.set(key, app);
+      return app;
     },
     setUp: () => makers.setUp(),
     async close() {
       // An app that could not be built has been told of, and has nothing to close.
-      const app = await made?.catch(() => undefined);
-      await app?.close();
+      for (const one of [made, ...others.values()]) await (await one?.catch(() => undefined))?.close();
     },
   };
 }

@@ -57,12 +57,20 @@ async function command(context: CommandContext, talk: Talk, line: string): Promi
     err("History cleared.\n");
   } else if (name === "/model") {
     const app = await context.app();
-    if (rest[0]) talk.flags = { ...talk.flags, model: rest[0] };
-    for (const model of await app.models()) err(`${model.id === talk.flags.model ? "*" : " "} ${model.id}\n`);
+    const models = await app.models();
+    const [wanted] = rest;
+    if (wanted !== undefined && !models.some((model) => model.id === wanted)) {
+      err(`There is no model ${visible(wanted)}.\n`);
+    } else if (wanted !== undefined) talk.flags = { ...talk.flags, model: wanted };
+    const current = talk.flags.model ?? models.find((model) => model.default)?.id;
+    for (const model of models) err(`${model.id === current ? "*" : " "} ${visible(model.id)}\n`);
   } else if (name === "/tree") {
     if (talk.last === undefined) err("Nothing has been said yet.\n");
     else err(await outline(await context.app(), talk.last));
-  } else err(`Unknown command ${name}. There are: /quit /clear /model [NAME] /tree\n`);
+  } else {
+    if (name !== "/help") err(`Unknown command ${visible(name ?? "")}. `);
+    err("There are: /quit ends, /clear begins anew, /model [NAME] shows or switches, /tree shows the conversation.\n");
+  }
 }
 
 /** What only the first turn goes on from. */

@@ -2,6 +2,7 @@
 import type { App } from "../../types/app.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
+import { ownerState } from "../../util/owner.ts";
 import { oneLine, visible } from "../../util/text.ts";
 
 interface Line {
@@ -9,6 +10,8 @@ interface Line {
   depth: number;
   subAgent: boolean;
   question: string;
+  /** It has not ended, and the process that ran it is gone. */
+  interrupted: boolean;
 }
 
 const MAXIMUM = 2_000;
@@ -35,7 +38,12 @@ export async function treeLines(app: App, root: string): Promise<Line[]> {
     const next = pending.pop();
     const node = next && (await app.store.node(next.id));
     if (!next || !node) continue;
-    lines.push({ ...next, node, question: await questionOf(app, node.id) });
+    lines.push({
+      ...next,
+      node,
+      question: await questionOf(app, node.id),
+      interrupted: await isInterrupted(app, node),
+    });
     const children = await app.store.children(node.id);
     const deeper = children.length > 1 || next.id === root ? next.depth + 1 : next.depth;
     for (const child of children.reverse()) pending.push({ id: child.id, depth: deeper, subAgent: false });
@@ -43,6 +51,12 @@ export async function treeLines(app: App, root: string): Promise<Line[]> {
     for (const agent of agents) pending.push({ id: agent.id, depth: next.depth + 2, subAgent: true });
   }
   return lines;
+}
+
+async function isInterrupted(app: App, node: ResponseNode): Promise<boolean> {
+  if (node.status !== "in_progress") return false;
+  const lease = await app.store.leaseOf(node.id);
+  return lease === undefined || ownerState(lease.owner) === "dead";
 }
 
 async function questionOf(app: App, id: string): Promise<string> {
@@ -57,9 +71,10 @@ async function questionOf(app: App, id: string): Promise<string> {
   }
 }
 
-function lineText({ node, depth, subAgent, question }: Line, here: string): string {
+function lineText({ node, depth, subAgent, question, interrupted }: Line, here: string): string {
   const mark = node.id === here ? "*" : " ";
-  const state = node.incompleteReason ? `${node.status}: ${node.incompleteReason}` : node.status;
+  const ended = node.incompleteReason ? `${node.status}: ${node.incompleteReason}` : node.status;
+  const state = interrupted ? "interrupted (rotunda resume)" : ended;
   const who = subAgent ? `↳ ${node.profile}` : node.profile;
   const text = `"${visible(oneLine(question, 60))}"`;
   const names = visible(`${who}  ${node.model}`);

@@ -1,4 +1,5 @@
 /** From the flags of `rotunda chat` to a request to the engine. */
+import { resolve } from "node:path";
 import type { RunRequest } from "../../types/engine.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { PermissionMode, RunSettings } from "../../types/response.ts";
@@ -34,7 +35,7 @@ export async function requestFor(context: CommandContext, flags: ChatFlags, prom
     input: prompt,
     workspace: context.workspace,
     door: "cli",
-    settings: settingsOf(flags),
+    settings: settingsOf(flags, configurationOf(context, flags)),
     ...(flags.agent !== undefined && { profile: flags.agent }),
     ...(flags.model !== undefined && { model: flags.model }),
     ...(approver && { approver }),
@@ -61,8 +62,14 @@ async function goOnWith(context: CommandContext, name: string, request: RunReque
   }
 }
 
-function settingsOf(flags: ChatFlags): RunSettings {
-  const settings: RunSettings = {};
+/** The file that was named, so that whoever goes on with the response goes on under the same rules. */
+function configurationOf(context: CommandContext, flags: ChatFlags): string | undefined {
+  const named = flags.config ?? context.environment.ROTUNDA_CONFIG;
+  return named ? resolve(context.workspace, named) : undefined;
+}
+
+function settingsOf(flags: ChatFlags, configuration: string | undefined): RunSettings {
+  const settings: RunSettings = configuration === undefined ? {} : { configuration };
   if (flags.temperature !== undefined) settings.temperature = flags.temperature;
   if (flags.mode !== undefined) settings.mode = flags.mode;
   if (!flags.parallel) settings.parallel = false;

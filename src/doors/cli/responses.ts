@@ -24,7 +24,12 @@ export async function resume(context: CommandContext, id: string | undefined, fl
   const app = await context.app();
   const ids = id === undefined ? await leftBehind(app) : [await app.engine.resolveId(id, "response")];
   if (ids.length === 0) {
-    context.streams.err("Nothing to resume: every response has ended.\n");
+    const waiting = (await app.store.approvals({ status: "pending" })).length;
+    const text =
+      waiting > 0
+        ? `what has not ended waits for an answer (${waiting}): rotunda approvals`
+        : "every response has ended.";
+    context.streams.err(`Nothing to resume: ${text}\n`);
     return 0;
   }
   let worst = 0;
@@ -50,17 +55,19 @@ async function leftBehind(app: App): Promise<string[]> {
 }
 
 export async function resumeOne(context: CommandContext, app: App, id: string, flags: ResumeFlags): Promise<number> {
-  const interrupt = interruptible(app);
+  const top = await outermost(app, id);
+  const found = await app.store.node(top);
+  const own = found ? await context.appFor(found) : app;
+  const interrupt = interruptible(own);
   try {
-    const top = await outermost(app, id);
-    const told = await lastSequence(app, top);
-    const node = await app.engine.resume(top, await approverFor(context));
+    const told = await lastSequence(own, top);
+    const node = await own.engine.resume(top, await approverFor(context));
     context.streams.err(`Going on with ${shortId(node.id)}\n`);
     const { outputFormat: format, stream, verbose } = flags;
     // A person has seen what came before; a program that reads events gets all of them.
     const after = format === "stream-json" ? -1 : told;
     const options = { format, stream, verbose, streams: context.streams, interrupt, after };
-    return (await followTurn(app, node, options)).exitCode;
+    return (await followTurn(own, node, options)).exitCode;
   } finally {
     interrupt.dispose();
   }

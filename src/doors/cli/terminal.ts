@@ -85,7 +85,7 @@ function further({ pattern }: Approval): string {
 
 function pretty(text: string): string {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2).replaceAll("\\n", "\\n\n    ");
+    return JSON.stringify(JSON.parse(text), null, 2);
   } catch {
     return text;
   }

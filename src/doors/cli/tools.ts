@@ -120,6 +120,7 @@ export async function hubTest(
   const hub = await app.hub();
   const names = name === undefined ? (hub?.servers() ?? []).map((server) => server.name) : [name];
   if (!hub || names.length === 0) throw new RotundaError("not_found", "no MCP server is configured");
+  context.streams.err(`Starting ${visible(names.join(", "))} …\n`);
   const tested = await Promise.all(names.map((one) => hub.test(one)));
   if (flags.json) context.streams.out(`${JSON.stringify(tested)}\n`);
   else {
