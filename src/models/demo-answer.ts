@@ -123,7 +123,10 @@ function explainFile(name: string, text: string): string {
   const lines = text.split("\n");
   const headings = lines.filter((line) => /^#{1,3} \S/.test(line));
   const title = headings[0]?.replace(/^#+ /, "");
-  const about = `\`${name}\` has ${count(lines.length, "line")}${title ? ` and is titled "${oneLine(title, 80)}"` : ""}.`;
+  // A result that the engine has cut holds a note in the place of what is missing.
+  const cut = /^\[… \d+ of \d+ characters left out here/m.test(text);
+  const length = count(text.trimEnd().split("\n").length, "line");
+  const about = `\`${name}\` has ${cut ? "many lines (I was shown its beginning and its end)" : length}${title ? ` and is titled "${oneLine(title, 80)}"` : ""}.`;
   const rest = headings.slice(1, 8).map((heading) => `- ${oneLine(heading.replace(/^#+ /, ""), 80)}`);
   return rest.length > 0 ? [about, "Its sections:", ...rest].join("\n") : `${about} It begins:\n\n${quote(text, 6)}`;
 }
