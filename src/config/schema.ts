@@ -98,7 +98,12 @@ const profile = z.strictObject({
 
 const hook = z.union([
   z.string(),
-  z.strictObject({ command: z.string(), tools: strings.optional(), timeout: positive.optional() }),
+  z.strictObject({
+    command: z.string(),
+    tools: strings.optional(),
+    timeout: positive.optional(),
+    required: z.boolean().optional().describe("Where it fails, the call is denied"),
+  }),
 ]);
 
 const hooks = z.array(hook);

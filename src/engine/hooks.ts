@@ -1,7 +1,8 @@
 /**
  * Hooks: commands of the operator that see a run's steps, and may deny or rewrite a tool call.
  *
- * Invariant: a hook that fails to run, or says nothing, changes nothing, but for exit code 2, which denies.
+ * Invariant: a hook that fails to run, or says nothing, changes nothing, but for exit code 2, which denies;
+ * where a `required` one fails, the call is denied.
  * Input: one JSON object on stdin, `{point, response_id, profile, workspace, tool?, arguments?, output?, status?}`.
  * Output, optional: one JSON object `{decision?: "allow"|"deny", reason?, arguments?, output?}`.
  */
@@ -46,6 +47,7 @@ export async function runHooks(
     if (outcome.exitCode !== 0) {
       const text = `hook "${hook.command}" failed with exit code ${outcome.exitCode}: ${outcome.stderr.trim()}`;
       parts.notify({ responseId: run.node.id, level: "warn", topic: "tools", text });
+      if (hook.required) return { denied: text };
       continue;
     }
     const said = parseAnswer(outcome.stdout);

@@ -84,6 +84,8 @@ export interface HookConfig {
   tools?: string[];
   /** Seconds. Default 30. */
   timeout?: number;
+  /** A guard: where it fails to say anything, the call is denied. Default false. */
+  required?: boolean;
 }
 
 export type HookPoint = "beforeToolCall" | "afterToolCall" | "onResponseStart" | "onResponseEnd";

@@ -78,6 +78,12 @@ test("a hook that fails, hangs or babbles changes nothing but a warning", async 
   expect(notices.filter((notice) => notice.level === "warn").length).toBe(3);
 });
 
+test("where a required hook fails, the call is denied", async () => {
+  const { ran, output } = await runWith({ beforeToolCall: [{ command: "exit 1", required: true }] });
+  expect(ran).toEqual([]);
+  expect(output[0]).toMatchObject({ status: "failed", output: expect.stringContaining("failed with exit code 1") });
+});
+
 test("a hook at the start may refuse the whole response", async () => {
   const { node, ran } = await runWith({ onResponseStart: [{ command: "echo closed >&2; exit 2" }] });
   expect(node).toMatchObject({ status: "failed", error: { code: "denied", message: "closed" } });
