@@ -5,9 +5,19 @@
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync, rmSync } from "node:fs";
-import { build } from "esbuild";
+import { build, type Plugin } from "esbuild";
 
 const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
+
+/** Our pools never speak HTTP/2 (`allowH2: false`), and `node:http2` would cost every start several milliseconds. */
+const withoutHttp2: Plugin = {
+  name: "without-http2",
+  setup({ onLoad }) {
+    onLoad({ filter: /undici[\\/]lib[\\/]dispatcher[\\/]client-h2\.js$/ }, () => ({
+      contents: 'module.exports = () => { throw new Error("HTTP/2 is not built in"); };',
+    }));
+  },
+};
 
 rmSync("dist", { recursive: true, force: true });
 await build({
@@ -27,6 +37,7 @@ await build({
     js: "import{createRequire as __createRequire}from'node:module';const require=__createRequire(import.meta.url);",
   },
   logLevel: "warning",
+  plugins: [withoutHttp2],
 });
 
 const types = spawnSync(process.execPath, ["node_modules/typescript/lib/tsc.js", "-p", "tsconfig.build.json"], {

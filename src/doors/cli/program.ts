@@ -25,20 +25,24 @@ type Act = (common: Common, run: Run) => Promise<void>;
 /** Runs one command line; resolves with the exit code. */
 export async function runCommandLine(argv: readonly string[], makers: Makers): Promise<number> {
   let exitCode = 0;
+  // Without any word it is a conversation; a mistyped command must not become a prompt.
+  const words = argv.length === 0 ? ["chat"] : withOldFlags(argv);
   const program = createProgram(async (common, run) => {
     exitCode = await withContext(common, makers, run);
-  });
+  }, words[0]);
   try {
-    // Without any word it is a conversation; a mistyped command must not become a prompt.
-    await program.parseAsync(argv.length === 0 ? ["chat"] : withOldFlags(argv), { from: "user" });
+    await program.parseAsync(words, { from: "user" });
   } catch (error) {
     return usageError(error);
   }
   return exitCode;
 }
 
-/** All commands with their flags and help; `act` carries out the one that is called. */
-export function createProgram(act: Act): Command {
+/**
+ * All commands with their flags and help; `act` carries out the one that is called. `chat`, which people wait
+ * for most, is built alone when it is `wanted`.
+ */
+export function createProgram(act: Act, wanted?: string): Command {
   const program = new Command("rotunda")
     .description("One agent engine, many doors, every answer a checkpoint.")
     .version(ROTUNDA_VERSION)
@@ -46,6 +50,7 @@ export function createProgram(act: Act): Command {
     .exitOverride()
     .configureHelp({ sortSubcommands: false });
   addChat(program, act);
+  if (wanted === "chat") return program;
   addResponses(program, act);
   addApprovals(program, act);
   addTools(program, act);
