@@ -13,7 +13,6 @@ import type { Delegation, DelegationResult, Tool, ToolContext, ToolResult } from
 import { newId, shortId } from "../util/ids.ts";
 import { clip } from "./clip.ts";
 import { runHooks } from "./hooks.ts";
-import { learnedRules } from "./learned.ts";
 import { answeredApprovals, type CallEntry, isSettled } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
 import { deniedText, type Prepared, prepare } from "./prepare.ts";
@@ -62,7 +61,6 @@ async function prepareAll(
 ): Promise<Prepared[]> {
   const answered = answeredApprovals(run.output);
   const prepared: Prepared[] = [];
-  const learned = await learnedRules(parts.store, run.node);
   for (const stored of open) {
     const entry: CallEntry = { ...stored, item: { ...stored.item }, meta: { ...stored.meta } };
     const tool = support.offered.get(entry.meta.tool ?? "");
@@ -76,7 +74,7 @@ async function prepareAll(
     const digest = request === null ? "" : ((await parts.store.approval(request))?.digest ?? "");
     const answer = approve === undefined ? undefined : { approve, reason, digest };
     const asked = request !== null && answer === undefined;
-    prepared.push(await prepare(parts, run, entry, { ...support, answer, asked, learned }));
+    prepared.push(await prepare(parts, run, entry, { ...support, answer, asked }));
   }
   return prepared;
 }
@@ -195,7 +193,6 @@ class Schedule {
     }
     if (this.#run.stopped) return;
     this.#recordDecision(call, decision);
-    const learned = await learnedRules(this.#parts.store, this.#run.node);
     const { digest } = call.approval;
     const answer = { approve: decision.decision === "allow", reason: decision.reason ?? null, digest };
     if (answer.approve && call.tool.changed !== undefined) await this.#parts.tools.accept?.(call.tool.name);
@@ -203,7 +200,6 @@ class Schedule {
       ...this.#support,
       answer,
       asked: false,
-      learned,
     });
     await this.#one(again);
   }

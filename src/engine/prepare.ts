@@ -6,7 +6,7 @@
  * and canonical arguments, after hooks have rewritten them.
  */
 import { hash } from "node:crypto";
-import type { Approval, LearnedRule } from "../types/approval.ts";
+import type { Approval } from "../types/approval.ts";
 import type { JsonObject } from "../types/json.ts";
 import type { PermissionRules, Profile } from "../types/profile.ts";
 import type { PermissionMode } from "../types/response.ts";
@@ -14,6 +14,7 @@ import type { CallSubject, Isolation, Tool, ToolResult } from "../types/tool.ts"
 import { canonicalJson } from "../util/canonical.ts";
 import { parseBounded } from "../util/limits.ts";
 import { runHooks } from "./hooks.ts";
+import { learnedRules } from "./learned.ts";
 import type { CallEntry } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
 import { judge, patternFor, stricter, unreadable, type Verdict } from "./permissions.ts";
@@ -37,7 +38,6 @@ export interface Authority {
   answer: { approve: boolean; reason: string | null; digest: string } | undefined;
   /** A person has been asked, and has not answered yet: the question stands, whatever the rules say by now. */
   asked: boolean;
-  learned: readonly LearnedRule[];
 }
 
 export async function prepare(parts: EngineParts, run: Run, entry: CallEntry, authority: Authority): Promise<Prepared> {
@@ -143,19 +143,18 @@ function withSubject(
   return Object.create(tool, { run: { value: runJudged } }) as Tool;
 }
 
-function verdictOn(
+async function verdictOn(
   parts: EngineParts,
   run: Run,
   tool: Tool,
   subject: CallSubject,
-  { profile, learned }: Authority,
+  { profile }: Authority,
 ): Promise<Verdict> {
   const { bounds } = run.node.settings;
   const rules: PermissionRules[] = [parts.permissions];
   if (bounds) rules.unshift({ allow: [], ask: bounds.ask, deny: bounds.deny });
   if (profile.permissions) rules.unshift(profile.permissions);
-  if (learned.length > 0) rules.push({ allow: learned.map((rule) => rule.rule), ask: [], deny: [] });
-  return judge({
+  const question = {
     tool,
     subject,
     workspace: run.node.workspace,
@@ -163,7 +162,12 @@ function verdictOn(
     readOnly: isReadOnly(run, profile),
     rules,
     sandbox: () => parts.sandbox.level(),
-  });
+  };
+  const verdict = await judge(question);
+  // What was learned from answers only ever spares a question that no rule of the configuration asks.
+  if (verdict.effect !== "ask" || verdict.byRule) return verdict;
+  const allow = (await learnedRules(parts.store, run.node)).map((rule) => rule.rule);
+  return allow.length === 0 ? verdict : judge({ ...question, rules: [...rules, { allow, ask: [], deny: [] }] });
 }
 
 /** The caller's wish for an outermost response; a sub-agent never gets more than its parent had. */
