@@ -84,7 +84,7 @@ export async function prepare(parts: EngineParts, run: Run, entry: CallEntry, au
     tool: guarded,
     input: final,
     isolation,
-    hiddenPaths: hiddenPaths(parts, authority.profile),
+    hiddenPaths: hiddenPaths(parts, run, authority.profile),
   };
 }
 
@@ -190,8 +190,12 @@ function isolationOf(parts: EngineParts, run: Run, profile: Profile, trusted: bo
   };
 }
 
-function hiddenPaths(parts: EngineParts, profile: Profile): string[] {
-  return unreadable([...parts.permissions.deny, ...(profile.permissions?.deny ?? [])]);
+function hiddenPaths(parts: EngineParts, run: Run, profile: Profile): string[] {
+  return unreadable([
+    ...parts.permissions.deny,
+    ...(profile.permissions?.deny ?? []),
+    ...(run.node.settings.bounds?.deny ?? []),
+  ]);
 }
 
 function approvalFor(

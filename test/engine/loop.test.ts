@@ -305,3 +305,27 @@ test("T14 a sub-agent's tokens count against its caller's limit, and it gets no 
   expect(await engine.wait(id)).toMatchObject({ status: "incomplete", incompleteReason: "max_tokens" });
   expect(children).toBe(2);
 });
+
+test("B11 what the caller may not read is hidden from its sub-agents' commands too", async () => {
+  let hidden: readonly string[] | undefined;
+  const peek = toolOf("peek", async (_input, context) => {
+    hidden = context.hiddenPaths;
+    return { text: "seen" };
+  });
+  const task = toolOf("task", async (_input, context) => {
+    const { text } = await context.delegate({ profile: "execute", task: "child work", description: "s" });
+    return { text };
+  });
+  const model = modelOf([callOf(["task", {}]), callOf(["peek", {}]), say("child done"), say("done")]);
+  const { parts } = await engineWith({});
+  const profiles = {
+    get: async (name = "general") => ({
+      ...(await parts.profiles.get(name)),
+      ...(name === "general" && { permissions: { allow: [], ask: [], deny: ["read(private.txt)"] } }),
+    }),
+  };
+  const { engine } = await engineWith({ model, toolList: [peek, task], profiles });
+  const { id } = await engine.start({ ...start, input: "go" });
+  expect((await engine.wait(id)).status).toBe("completed");
+  expect(hidden).toEqual(["private.txt"]);
+});
