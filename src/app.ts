@@ -1,29 +1,43 @@
 /**
  * The composition root: Config → App. The only file, with main.ts, that knows every part.
  *
- * Invariant: a part that a command does not need is not even imported.
+ * Invariant: a part that a command does not need is not even imported. What depends on the configuration is held in
+ * one object (`InForce`) and read at the moment of use: `reload` replaces that object, and whoever has begun with the
+ * old parts ends with them.
  */
 import { join } from "node:path";
 import { home, stateDirectory, userConfigDirectory } from "./config/paths.ts";
+import { createManagedSettings } from "./config/settings.ts";
 import { createEngine } from "./engine/engine.ts";
-import type { Launch } from "./hub/hub-types.ts";
+import type { EngineParts } from "./engine/parts.ts";
+import type { Hub, Launch } from "./hub/hub-types.ts";
+import type { ModelRegistry } from "./models/registry.ts";
 import { createProfiles, type Profiles } from "./profiles/profiles.ts";
 import { projectInstructions } from "./profiles/project.ts";
 import { findSkills, type Skill, skillsSection } from "./profiles/skills.ts";
 import { openSqliteStore, type SqliteOptions } from "./store/sqlite.ts";
-import type { App } from "./types/app.ts";
+import { createTools } from "./tools/sources.ts";
+import type { App, HubView } from "./types/app.ts";
 import type { Config } from "./types/config.ts";
+import type { Elicitation } from "./types/elicitation.ts";
 import { RotundaError } from "./types/error.ts";
 import type { Notice, Notify } from "./types/event.ts";
 import type { Model } from "./types/model.ts";
+import type { ManagedProfiles, ManagedSettings } from "./types/settings.ts";
 import type { Tool, ToolSource } from "./types/tool.ts";
+import { type Once, once, onceFor } from "./util/once.ts";
 import type { Sandbox } from "./util/sandbox.ts";
-import { createRedactor } from "./util/secrets.ts";
+import { createRedactor, type Redact } from "./util/secrets.ts";
+
+/** A configuration, and the variables that it was loaded with. */
+export type Loaded = Config & { environment: NodeJS.ProcessEnv };
 
 export interface AppOptions {
   config: Config;
   workspace: string;
   environment: NodeJS.ProcessEnv;
+  /** Loads the configuration anew, for `reload`. Default: what is in force is put in force again. */
+  load?: () => Promise<Loaded>;
   /** Default: from the environment. */
   stateDirectory?: string;
   notify?: Notify;
@@ -36,163 +50,341 @@ export interface AppOptions {
   now?: () => number;
 }
 
+/** What follows from one configuration. */
+interface InForce {
+  config: Config;
+  environment: NodeJS.ProcessEnv;
+  profiles: Profiles;
+  redact: Redact;
+  /** Of this configuration and of all before it: what they named is still in running calls. */
+  secrets: readonly string[];
+  registry: Once<ModelRegistry>;
+  /** Two configurations with the same models share their registry. */
+  modelsKey: string;
+  skills: Once<Skill[]>;
+  projectInstructions: (folder: string) => Promise<string>;
+  sandbox: Once<Sandbox>;
+  /** Built-in tools, admin tools, the library's. */
+  tools: Once<readonly Tool[]>;
+}
+
 export async function createApp(options: AppOptions): Promise<App> {
-  const { config, workspace, environment } = options;
-  const state = options.stateDirectory ?? stateDirectory(environment);
-  const redact = createRedactor(config.secrets);
-  const listeners = new Set<Notify>(options.notify ? [options.notify] : []);
-  const notify = (notice: Notice) => {
-    for (const listener of listeners) listener({ ...notice, text: redact(notice.text) });
+  const builder = new Builder(options);
+  return builder.build(await openSqliteStore(join(builder.state, "rotunda.db"), options.store));
+}
+
+class Builder {
+  readonly state: string;
+  readonly #options: AppOptions;
+  readonly #listeners: Set<Notify>;
+  readonly #askListeners = new Set<(elicitation: Elicitation) => void>();
+  readonly #registries = new Set<Once<ModelRegistry>>();
+  #now: InForce;
+  #hub: Promise<Hub> | undefined;
+  #madeHub: Hub | undefined;
+  #reloading: Promise<void> = Promise.resolve();
+  #app: App | undefined;
+
+  constructor(options: AppOptions) {
+    this.#options = options;
+    this.state = options.stateDirectory ?? stateDirectory(options.environment);
+    this.#listeners = new Set<Notify>(options.notify ? [options.notify] : []);
+    this.#now = this.#inForce(options.config, options.environment, undefined);
+  }
+
+  readonly #notify: Notify = (notice: Notice) => {
+    for (const listener of this.#listeners) listener({ ...notice, text: this.#redact(notice.text) });
   };
-  const store = await openSqliteStore(join(state, "rotunda.db"), options.store);
-  const profiles = createProfiles({ ...config, configured: config.profiles });
-  const sandbox = once(async () => {
+
+  readonly #redact: Redact = (text) => this.#now.redact(text);
+
+  #inForce(config: Config, environment: NodeJS.ProcessEnv, before: InForce | undefined): InForce {
+    const { workspace } = this.#options;
+    const secrets = [...new Set([...(before?.secrets ?? []), ...config.secrets])];
+    const modelsKey = JSON.stringify([config.models, environment]);
+    const registry = before?.modelsKey === modelsKey ? before.registry : this.#registryOf(config, environment);
+    const skills = once(() => findSkills(workspace, home(environment)));
+    const made: InForce = {
+      config,
+      environment,
+      profiles: createProfiles({ ...config, configured: config.profiles }),
+      redact: createRedactor(secrets),
+      secrets,
+      registry,
+      modelsKey,
+      skills,
+      projectInstructions: onceFor(async (folder) =>
+        [await projectInstructions(folder), skillsSection(await skills())].filter((text) => text !== "").join("\n\n"),
+      ),
+      sandbox:
+        before?.config.sandbox.level === config.sandbox.level ? before.sandbox : once(() => this.#sandboxOf(config)),
+      tools: once(() => this.#ownTools(made)),
+    };
+    return made;
+  }
+
+  #registryOf({ models: configs }: Config, environment: NodeJS.ProcessEnv): Once<ModelRegistry> {
+    const registry = once(async () => {
+      const { createModelRegistry } = await import("./models/registry.ts");
+      const made = createModelRegistry({ configs, environment, probeLocal: true, redact: this.#redact });
+      for (const model of this.#options.models ?? []) made.register(model);
+      return made;
+    });
+    // Runs that began with an older one may still ask its models.
+    this.#registries.add(registry);
+    return registry;
+  }
+
+  async #sandboxOf(config: Config): Promise<Sandbox> {
     const { detectSandbox } = await import("./util/sandbox.ts");
     const found = await detectSandbox(config.sandbox.level);
     if (found.level === "none") {
       const text =
         "No sandbox on this machine: shell commands run unprotected, and ask unless a rule allows them (rotunda doctor)";
-      notify({ responseId: null, level: "warn", topic: "tools", text });
+      this.#notify({ responseId: null, level: "warn", topic: "tools", text });
     }
     return found;
-  });
-  const registry = once(async () => {
-    const { createModelRegistry } = await import("./models/registry.ts");
-    const made = createModelRegistry({ configs: config.models, environment, probeLocal: true, redact });
-    for (const model of options.models ?? []) made.register(model);
-    return made;
-  });
-  const hub = once(async () => {
-    if (!config.servers.some((server) => !server.disabled)) return undefined;
-    const { createHub } = await import("./hub/hub.ts");
-    const launch = hubLauncher(sandbox, config, workspace);
-    return createHub({ servers: config.servers, stateDir: state, workspace, launch, notify });
-  });
-  const hubView = once(async () => {
-    const made = await hub();
-    if (!made) return undefined;
-    const test = async (name: string) => {
-      await made.test(name);
-      const found = made.servers().find((server) => server.name === name);
-      if (!found) throw new RotundaError("not_found", `there is no MCP server ${name}`);
-      return found;
-    };
-    return { servers: () => made.servers(), test, close: () => made.close() };
-  });
-  const skills = once(() => findSkills(workspace, home(environment)));
-  const tools = createTools(options, {
-    skills,
-    sandbox,
-    profiles,
-    hub,
-    hidden: [state, userConfigDirectory(environment)],
-  });
-  const engine = createEngine({
-    store,
-    models: { get: async (id) => (await registry()).get(id) },
-    tools,
-    profiles,
-    permissions: config.permissions,
-    hooks: config.hooks,
-    runHook: async (...call) => (await import("./util/hook-process.ts")).runHook(...call),
-    sandbox: { level: async () => (await sandbox()).level, network: config.sandbox.network },
-    projectInstructions: once1(async (folder) =>
-      [await projectInstructions(folder), skillsSection(await skills())].filter((text) => text !== "").join("\n\n"),
-    ),
-    toolOutputLimit: config.toolOutputLimit,
-    redact,
-    notify,
-    now: options.now ?? Date.now,
-  });
-  return {
-    engine,
-    store,
-    profiles: profiles.list,
-    config,
-    redact,
-    models: async () => (await registry()).list(),
-    hub: hubView,
-    sandboxLevel: async () => (await sandbox()).level,
-    onNotice(listener) {
-      listeners.add(listener);
-      return () => void listeners.delete(listener);
-    },
-    async close() {
-      await engine.stop();
-      await tools.close();
-      if (registry.made()) await (await registry()).close();
-      await store.close();
-    },
-  };
-}
+  }
 
-interface ToolParts {
-  skills: () => Promise<Skill[]>;
-  /** What no command may see. */
-  hidden: string[];
-  sandbox: () => Promise<Sandbox>;
-  profiles: Profiles;
-  hub: () => Promise<ToolSource | undefined>;
-}
-
-/** Built-in tools first, then the library's, then the hub's. The same array as long as its content is the same. */
-function createTools(options: AppOptions, { skills, sandbox, profiles, hub, hidden }: ToolParts): ToolSource {
-  const own = once(async () => {
-    const { createBuiltinTools } = await import("./tools/builtin.ts");
+  async #ownTools({ profiles, skills, environment }: InForce): Promise<readonly Tool[]> {
+    const [{ createBuiltinTools }, { createAdminTools }] = await Promise.all([
+      import("./tools/builtin.ts"),
+      import("./tools/admin.ts"),
+    ]);
+    const sandbox = () => this.#now.sandbox();
+    const hidden = [this.state, userConfigDirectory(environment)];
     const builtin = createBuiltinTools({ sandbox, profiles: profiles.list(), hidden });
     const found = await skills();
     if (found.length > 0) builtin.push((await import("./tools/skill.ts")).createSkillTool(found));
-    return [...builtin, ...(options.tools ?? [])];
-  });
-  let fromHub: readonly Tool[] = [];
-  let all: readonly Tool[] | undefined;
-  return {
-    async list(signal) {
-      const source = await hub();
-      const served = source ? await source.list(signal) : fromHub;
-      if (all && served === fromHub) return all;
-      fromHub = served;
-      all = [...(await own()), ...served];
-      return all;
-    },
-    async find(name) {
-      const bare = name.replace(/^rotunda(?::|__)/, "");
-      return (await own()).find((tool) => tool.name === bare) ?? (await (await hub())?.find(name));
-    },
-    async accept(name) {
-      await (await hub())?.accept?.(name);
-    },
-    async close() {
-      await (await hub())?.close();
-    },
-  };
-}
+    const app = () => {
+      if (!this.#app) throw new RotundaError("internal", "the app is not built yet");
+      return this.#app;
+    };
+    const admin = createAdminTools({
+      sandbox,
+      hidden,
+      servers: async () => (await app().hub())?.servers() ?? [],
+      setEnabled: async (name, enabled) => (await app().hub())?.setEnabled(name, enabled),
+      profiles: {
+        list: () => app().managedProfiles.list(),
+        switch: (name) => app().managedProfiles.switch(name),
+        current: () => app().managedProfiles.current(),
+      },
+      settings: () => app().settings.speakmcp(),
+      cancelAll: (reason) => app().engine.cancelAll(reason),
+    });
+    return [...builtin, ...admin, ...(this.#options.tools ?? [])];
+  }
 
-/** Stdio servers live in a process namespace of their own, so that none outlives us; more only where it is asked for. */
-function hubLauncher(sandbox: () => Promise<Sandbox>, config: Config, workspace: string): Launch {
-  return async ({ server, command, args, env, cwd }) => {
+  // ---- the hub
+
+  /** Undefined as long as it would have nothing to do: then nothing of it is loaded. */
+  #hubIf(wanted: boolean): Promise<Hub | undefined> {
+    if (!this.#hub && !wanted) return Promise.resolve(undefined);
+    this.#hub ??= this.#makeHub();
+    return this.#hub;
+  }
+
+  readonly #hubForTools = () => this.#hubIf(this.#now.config.servers.some((server) => !server.disabled));
+
+  async #makeHub(): Promise<Hub> {
+    const { createHub } = await import("./hub/hub.ts");
+    const { workspace } = this.#options;
+    this.#madeHub = createHub({
+      servers: this.#now.config.servers,
+      stateDir: this.state,
+      workspace,
+      launch: this.#launch,
+      notify: this.#notify,
+      elicitation: {
+        open: () => this.#askListeners.size > 0,
+        asked: (elicitation) => {
+          for (const listener of this.#askListeners) listener(elicitation);
+        },
+      },
+    });
+    return this.#madeHub;
+  }
+
+  /** Stdio servers live in a process namespace of their own, so that none outlives us; more only where it is asked for. */
+  readonly #launch: Launch = async ({ server, command, args, env, cwd }) => {
+    const { config, sandbox } = this.#now;
+    const { workspace } = this.#options;
     const ladder = await sandbox();
     const strict = config.servers.some((one) => one.name === server && one.sandbox === true);
     if (!strict) return ladder.contain({ command, args, env, cwd });
     return ladder.wrap({ command, args, env, cwd, workspace, readOnly: false, network: true, guardAbsent: false });
   };
+
+  async #hubView(settings: ManagedSettings): Promise<HubView | undefined> {
+    const hub = await this.#hubIf(this.#now.config.servers.length > 0);
+    if (!hub) return undefined;
+    const found = (name: string) => {
+      const server = hub.servers().find((one) => one.name === name);
+      if (!server) throw new RotundaError("not_found", `there is no MCP server ${name}`);
+      return server;
+    };
+    return {
+      servers: () => hub.servers(),
+      connect: () => hub.connect(),
+      test: async (name) => {
+        await hub.test(name);
+        return found(name);
+      },
+      restart: (name) => hub.restart(name),
+      stop: (name) => hub.stop(name),
+      setEnabled: async (name, enabled) => {
+        found(name);
+        await settings.change((draft) => {
+          draft.enabledServers = { ...draft.enabledServers, [name]: enabled };
+        });
+        // Where nothing loads the configuration anew, the change has not reached the hub.
+        if (!this.#options.load) await hub.setEnabled(name, enabled);
+      },
+      logs: (name) => hub.logs(name).map(({ at, text }) => ({ at, text: this.#redact(text) })),
+      clearLogs: (name) => hub.clearLogs(name),
+      close: () => hub.close(),
+    };
+  }
+
+  // ---- reload
+
+  #reload(): Promise<void> {
+    const next = this.#reloading.then(() => this.#reloadNow());
+    this.#reloading = next.catch(() => undefined);
+    return next;
+  }
+
+  async #reloadNow(): Promise<void> {
+    const before = this.#now;
+    const loaded = (await this.#options.load?.()) ?? { ...before.config, environment: before.environment };
+    const next = this.#inForce(loaded, loaded.environment, before);
+    // Whatever could be wrong must show before anything is changed.
+    await next.profiles.get();
+    await this.#hub;
+    this.#madeHub?.replace(loaded.servers);
+    this.#now = next;
+    for (const text of loaded.warnings.filter((warning) => !before.config.warnings.includes(warning))) {
+      this.#notify({ responseId: null, level: "warn", topic: "config", text });
+    }
+  }
+
+  // ---- what doors are handed
+
+  #settings(): ManagedSettings {
+    return createManagedSettings({
+      stateDirectory: this.state,
+      reload: () => this.#reload(),
+      now: () => this.#now,
+      turns: async () => (await this.#now.profiles.get()).limits.turns,
+    });
+  }
+
+  #managedProfiles(settings: ManagedSettings): ManagedProfiles {
+    const manager = once(async () => {
+      const { createManagedProfiles } = await import("./profiles/managed.ts");
+      return createManagedProfiles({
+        settings,
+        profile: (name) => this.#now.profiles.get(name),
+        list: () => this.#now.profiles.list(),
+        config: () => this.#now.config,
+        now: this.#options.now ?? Date.now,
+      });
+    });
+    return {
+      list: async () => (await manager()).list(),
+      get: async (name) => (await manager()).get(name),
+      current: async () => (await manager()).current(),
+      switch: async (name) => (await manager()).switch(name),
+      create: async (change) => (await manager()).create(change),
+      update: async (id, change) => (await manager()).update(id, change),
+      remove: async (id) => (await manager()).remove(id),
+      export: async (id) => (await manager()).export(id),
+      import: async (profile, how) => (await manager()).import(profile, how),
+    };
+  }
+
+  #engineParts(store: App["store"], tools: ToolSource): EngineParts {
+    const builder = this;
+    return {
+      store,
+      models: { get: async (id) => (await this.#now.registry()).get(id) },
+      tools,
+      profiles: { get: (name) => this.#now.profiles.get(name) },
+      get permissions() {
+        return builder.#now.config.permissions;
+      },
+      get hooks() {
+        return builder.#now.config.hooks;
+      },
+      runHook: async (...call) => (await import("./util/hook-process.ts")).runHook(...call),
+      sandbox: {
+        level: async () => (await this.#now.sandbox()).level,
+        get network() {
+          return builder.#now.config.sandbox.network;
+        },
+      },
+      projectInstructions: (folder) => this.#now.projectInstructions(folder),
+      get toolOutputLimit() {
+        return builder.#now.config.toolOutputLimit;
+      },
+      redact: this.#redact,
+      notify: this.#notify,
+      now: this.#options.now ?? Date.now,
+    };
+  }
+
+  build(store: App["store"]): App {
+    const builder = this;
+    const tools = createTools({
+      own: () => this.#now.tools(),
+      hub: this.#hubForTools,
+      madeHub: async () => this.#hub,
+      disabled: () => this.#now.config.disabledTools,
+    });
+    const engine = createEngine(this.#engineParts(store, tools));
+    const settings = this.#settings();
+    const app: App = {
+      engine,
+      store,
+      workspace: this.#options.workspace,
+      stateDirectory: this.state,
+      get environment() {
+        return builder.#now.environment;
+      },
+      profiles: () => this.#now.profiles.list(),
+      profile: (name) => this.#now.profiles.get(name),
+      managedProfiles: this.#managedProfiles(settings),
+      get config() {
+        return builder.#now.config;
+      },
+      settings,
+      reload: () => this.#reload(),
+      redact: this.#redact,
+      models: async () => (await this.#now.registry()).list(),
+      hub: () => this.#hubView(settings),
+      onElicitation: (listener) => listening(this.#askListeners, listener),
+      elicitations: () => this.#madeHub?.elicitations() ?? [],
+      answerElicitation: (id, answer) => {
+        if (!this.#madeHub)
+          throw new RotundaError("not_found", `no elicitation ${id.slice(0, 60)} waits for an answer`);
+        this.#madeHub.answerElicitation(id, answer);
+      },
+      sandboxLevel: async () => (await this.#now.sandbox()).level,
+      onNotice: (listener) => listening(this.#listeners, listener),
+      close: async () => {
+        await engine.stop();
+        await tools.close();
+        for (const registry of this.#registries) if (registry.made()) await (await registry()).close();
+        await store.close();
+      },
+    };
+    this.#app = app;
+    return app;
+  }
 }
 
-/** Makes it at the first call; `made` tells whether there was one. */
-function once<T>(make: () => Promise<T>): (() => Promise<T>) & { made(): boolean } {
-  let made: Promise<T> | undefined;
-  const get = () => {
-    made ??= make();
-    return made;
-  };
-  return Object.assign(get, { made: () => made !== undefined });
-}
-
-function once1<T>(make: (key: string) => Promise<T>): (key: string) => Promise<T> {
-  const made = new Map<string, Promise<T>>();
-  return (key) => {
-    const known = made.get(key) ?? make(key);
-    made.set(key, known);
-    return known;
-  };
+function listening<T>(listeners: Set<T>, listener: T): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
 }

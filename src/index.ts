@@ -84,19 +84,22 @@ export interface Rotunda extends App {
 export async function createRotunda(options: RotundaOptions = {}): Promise<Rotunda> {
   const workspace = options.workspace ?? process.cwd();
   const flags = options.config === undefined ? {} : { config: options.config };
-  const config = await loadConfig({ workspace, environment: options.environment ?? process.env, flags });
+  const environment = options.environment ?? process.env;
+  const state = options.stateDirectory === undefined ? {} : { stateDirectory: options.stateDirectory };
+  const load = () => loadConfig({ workspace, environment, flags, ...state });
+  const config = await load();
   const app = await createApp({
     config,
     workspace,
     environment: config.environment,
-    ...(options.stateDirectory !== undefined && { stateDirectory: options.stateDirectory }),
+    load,
+    ...state,
     ...(options.tools && { tools: options.tools }),
     ...(options.models && { models: options.models }),
     ...(options.logger && { notify: options.logger }),
   });
   const run = (prompt: string, runOptions: RunOptions = {}) => runTurn(app, workspace, prompt, runOptions);
-  return {
-    ...app,
+  const library: Omit<Rotunda, keyof App> = {
     run,
     async chat(message, history = []) {
       const input = inputMessages([...history, { role: "user", content: message }]);
@@ -108,6 +111,8 @@ export async function createRotunda(options: RotundaOptions = {}): Promise<Rotun
       return { response: text, history: [...history, ...said] };
     },
   };
+  // What of the app changes with a reload is read through its getters: a copy of the values would grow old.
+  return Object.defineProperties(library, Object.getOwnPropertyDescriptors(app)) as Rotunda;
 }
 
 async function runTurn(

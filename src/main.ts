@@ -25,9 +25,10 @@ export async function main(argv: readonly string[]): Promise<void> {
 const makers: Makers = {
   async app(flags, notify, workspace) {
     const [{ loadConfig }, { createApp }] = await Promise.all([import("./config/load.ts"), import("./app.ts")]);
-    const config = await loadConfig({ workspace, environment: process.env, flags });
+    const load = () => loadConfig({ workspace, environment: process.env, flags });
+    const config = await load();
     for (const text of config.warnings) notify({ responseId: null, level: "warn", topic: "config", text });
-    return createApp({ config, workspace, environment: config.environment, notify });
+    return createApp({ config, workspace, environment: config.environment, load, notify });
   },
   async setUp() {
     const { createSetUp } = await import("./config/set-up.ts");

@@ -1,19 +1,22 @@
 /**
  * Load: files, environment and flags become one `Config`.
  *
- * Invariant: strongest first: flags, environment, project files, user files. A part of a project file that
+ * Invariant: strongest first: flags, environment, settings.json, project files, user files. A part of a project file that
  * starts a process, contacts a host or loosens a rule counts only once it is trusted; what is left out is
  * told in one line each.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TrustItem } from "../types/app.ts";
-import type { Config, HookPoint, ModelConfig } from "../types/config.ts";
+import { type Config, DEFAULT_SERVER, type HookPoint, type ModelConfig } from "../types/config.ts";
 import { RotundaError } from "../types/error.ts";
+import type { JsonObject } from "../types/json.ts";
+import type { SettingsFile } from "../types/settings.ts";
 import { isSecretName, secretsInArguments, secretsInUrl, withoutScheme } from "../util/secrets.ts";
 import { checked } from "./check.ts";
 import { readEnvFile } from "./env-file.ts";
-import { findPlaces, readConfigFile } from "./files.ts";
+import { type ConfigFile, findPlaces, readConfigFile } from "./files.ts";
+import { asConfigFile, readSettings, settingsPath } from "./managed.ts";
 import { baselineOf, type FileParts, inOwnShape, normalize, type Part } from "./normalize.ts";
 import { stateDirectory } from "./paths.ts";
 import { TrustStore } from "./trust.ts";
@@ -21,6 +24,8 @@ import { TrustStore } from "./trust.ts";
 export interface LoadOptions {
   workspace: string;
   environment: NodeJS.ProcessEnv;
+  /** Where settings.json is. Default: as the environment says. */
+  stateDirectory?: string;
   flags?: { config?: string; apiKey?: string; apiBaseUrl?: string; model?: string };
 }
 
@@ -32,21 +37,27 @@ export interface LoadedConfig extends Config {
   /** Variables in force: the process's own, and those of `.env` beside them. */
   environment: NodeJS.ProcessEnv;
   files: string[];
+  /** SpeakMCP's settings, as they were set. */
+  speakmcp: JsonObject;
 }
 
 export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   const { workspace, flags = {} } = options;
-  const state = stateDirectory(options.environment);
+  const own = withSpeakmcpNames(options.environment);
+  const state = stateDirectory(own);
   const trust = new TrustStore(state);
-  const envFile = readEnvFile(workspace, options.environment, trust);
+  const envFile = readEnvFile(workspace, own, trust);
   const { environment } = envFile;
+  const settingsFile = settingsPath(options.stateDirectory ?? state);
+  const settings = readSettings(settingsFile) ?? {};
   const untrusted: TrustItem[] = [...envFile.missed];
   const used = new Map<string, string>();
+  const found: ConfigFile[] = [];
+  const managed = asConfigFile(settingsFile, settings);
+  if (Object.keys(settings).length > 0) found.push(managed);
+  for (const place of findPlaces(workspace, environment, flags.config)) found.push(await readConfigFile(place));
   const read = [];
-  for (const place of findPlaces(workspace, environment, flags.config)) {
-    const file = await readConfigFile(place);
-    read.push({ file, raw: await checked(file, inOwnShape(file), state) });
-  }
+  for (const file of found) read.push({ file, raw: await checked(file, inOwnShape(file), state) });
   const user = baselineOf(read.flatMap(({ file, raw }) => (file.project ? [] : [raw])));
   const files = read.map(({ file, raw }) => {
     return normalize(
@@ -68,8 +79,12 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
     return undefined;
   };
   for (const parts of files) merge(config, parts, accept);
+  const speakmcp = settings.speakmcp && (await import("./speakmcp.ts"));
+  applySettings(config, settings, managed.path);
+  speakmcp?.applySpeakmcp(config, config.speakmcp, environment, managed.path);
   applyEnvironment(config, environment);
   applyFlags(config, flags, environment);
+  speakmcp?.applyIterations(config, config.speakmcp);
   const systemPrompt = readOptional(join(workspace, "system-prompt.txt"))?.trim();
   if (systemPrompt) config.systemPrompt = systemPrompt;
   config.untrusted = untrusted;
@@ -89,6 +104,8 @@ function emptyConfig(environment: NodeJS.ProcessEnv): LoadedConfig {
     permissions: { allow: [], ask: [], deny: [], mode: "ask" },
     hooks: {},
     sandbox: { level: "auto", network: "auto" },
+    server: { ...DEFAULT_SERVER },
+    disabledTools: [],
     toolOutputLimit: 8_000,
     advice: true,
     warnings: [],
@@ -97,6 +114,7 @@ function emptyConfig(environment: NodeJS.ProcessEnv): LoadedConfig {
     untrusted: [],
     environment,
     files: [],
+    speakmcp: {},
   };
 }
 
@@ -142,9 +160,41 @@ function merge(config: LoadedConfig, parts: FileParts, accept: <T>(part: Part<T>
     const profile = accept(part);
     if (profile !== undefined && first("profile")) config.defaultProfile = profile;
   }
+  for (const part of parts.server) {
+    for (const [key, value] of Object.entries(accept(part) ?? {})) {
+      if (value !== undefined && first(`server.${key}`)) Object.assign(config.server, { [key]: value });
+    }
+  }
   const { toolOutputLimit, advice } = parts.plain;
   if (toolOutputLimit !== undefined && first("toolOutputLimit")) config.toolOutputLimit = toolOutputLimit;
   if (advice !== undefined && first("advice")) config.advice = advice;
+}
+
+/** What settings.json has beside the keys of a configuration file. */
+function applySettings(config: LoadedConfig, { enabledServers = {}, speakmcp = {} }: SettingsFile, path: string): void {
+  for (const server of config.servers) {
+    const enabled = Object.hasOwn(enabledServers, server.name) ? enabledServers[server.name] : undefined;
+    if (enabled === undefined) continue;
+    server.disabled = !enabled;
+    config.origins[`mcpServers.${server.name}.enabled`] = path;
+  }
+  config.speakmcp = speakmcp;
+  for (const key of Object.keys(speakmcp)) config.origins[`speakmcp.${key}`] = path;
+}
+
+/** SpeakMCP's own variables stand in for the usual ones where those are not set (parity S4). */
+function withSpeakmcpNames(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const { SPEAKMCP_OPENAI_API_KEY: openai, SPEAKMCP_GROQ_API_KEY: groq, SPEAKMCP_GEMINI_API_KEY: gemini } = environment;
+  const { SPEAKMCP_PORT: port, SPEAKMCP_BIND: host } = environment;
+  const theirs = {
+    OPENAI_API_KEY: openai,
+    GROQ_API_KEY: groq,
+    GEMINI_API_KEY: gemini,
+    ROTUNDA_PORT: port,
+    ROTUNDA_HOST: host,
+  };
+  const meant = Object.entries(theirs).filter(([name, value]) => value && !environment[name]);
+  return meant.length === 0 ? environment : { ...environment, ...Object.fromEntries(meant) };
 }
 
 function applyEnvironment(config: LoadedConfig, environment: NodeJS.ProcessEnv): void {
@@ -159,6 +209,18 @@ function applyEnvironment(config: LoadedConfig, environment: NodeJS.ProcessEnv):
   if (environment.ROTUNDA_PROFILE) {
     config.defaultProfile = environment.ROTUNDA_PROFILE;
     config.origins.profile = "ROTUNDA_PROFILE";
+  }
+  const { ROTUNDA_HOST: host, ROTUNDA_PORT: port } = environment;
+  if (host) {
+    config.server.host = host;
+    config.origins["server.host"] = "ROTUNDA_HOST";
+  }
+  if (port) {
+    if (!/^\d{1,5}$/.test(port) || Number(port) > 65_535) {
+      throw new RotundaError("config_invalid", `ROTUNDA_PORT is ${port}; it can be a number from 0 to 65535`);
+    }
+    config.server.port = Number(port);
+    config.origins["server.port"] = "ROTUNDA_PORT";
   }
   const wished = config.models.findIndex((model) => model.id === environment.ROTUNDA_MODEL);
   if (wished > 0) config.models.unshift(...config.models.splice(wished, 1));
@@ -200,7 +262,7 @@ function readOptional(path: string): string | undefined {
 }
 
 /** Wherever a secret may stand: keys, headers, addresses, arguments, and variables whose names say so. */
-function secretsOf(config: Config, used: ReadonlyMap<string, string>, environment: NodeJS.ProcessEnv): string[] {
+function secretsOf(config: LoadedConfig, used: ReadonlyMap<string, string>, environment: NodeJS.ProcessEnv): string[] {
   const secrets: string[] = [];
   const addHeaders = (headers: Record<string, string> = {}) => {
     secrets.push(...Object.values(headers).map(withoutScheme));
@@ -219,6 +281,8 @@ function secretsOf(config: Config, used: ReadonlyMap<string, string>, environmen
     addHeaders(server.headers);
     addNamed(Object.entries(server.env ?? {}));
   }
+  for (const { url, secret } of config.server.webhooks) secrets.push(secret, ...secretsInUrl(url));
+  addNamed(Object.entries(config.speakmcp).map(([key, value]) => [key, typeof value === "string" ? value : ""]));
   addNamed(used);
   addNamed(Object.entries(environment));
   return [...new Set(secrets.filter((value) => value.length >= 6))];

@@ -4,10 +4,19 @@
  * Invariant: each part is valid by `schema.ts`; what a part needs trust for is named beside it.
  */
 import type { TrustItem } from "../types/app.ts";
-import type { HookConfig, HookPoint, ModelConfig, ProfileConfig, ServerConfig } from "../types/config.ts";
+import type {
+  HookConfig,
+  HookPoint,
+  ModelConfig,
+  ProfileConfig,
+  ServerConfig,
+  ServerSettings,
+} from "../types/config.ts";
 import { RotundaError } from "../types/error.ts";
 import type { Json, JsonObject } from "../types/json.ts";
 import type { PermissionMode } from "../types/response.ts";
+import { adminToolNames } from "../types/tool.ts";
+import { matchesName } from "../util/text.ts";
 import { type Expansion, expand, waitingFor } from "./expand.ts";
 import { besideFile, type ConfigFile } from "./files.ts";
 import type { RawConfig } from "./schema.ts";
@@ -62,11 +71,13 @@ export interface FileParts {
   sandbox: Part<NonNullable<RawConfig["sandbox"]>>[];
   profiles: Part<{ name: string; profile: ProfileConfig }>[];
   profile: Part<string>[];
+  server: Part<Partial<ServerSettings>>[];
   plain: Pick<RawConfig, "toolOutputLimit" | "advice">;
 }
 
 type RawModel = NonNullable<RawConfig["models"]>[number];
 type RawServer = NonNullable<RawConfig["mcpServers"]>[string];
+type RawProfile = NonNullable<RawConfig["profiles"]>[string];
 type RawPermissions = NonNullable<RawConfig["permissions"]>;
 
 const HOOK_POINTS: readonly HookPoint[] = ["beforeToolCall", "afterToolCall", "onResponseStart", "onResponseEnd"];
@@ -110,7 +121,10 @@ export function normalize(
     profiles: Object.entries(raw.profiles ?? {}).map(([name, profile]) => ({
       value: () => ({ name, profile: profileOf(file, profile) }),
       trust:
-        user.profiles.includes(name) || loosens(profile.mode, user.strictestMode) || profile.permissions?.allow
+        user.profiles.includes(name) ||
+        loosens(profile.mode, user.strictestMode) ||
+        profile.permissions?.allow ||
+        namesAdminTools(profile)
           ? needs(`profile ${name}`, profile)
           : null,
     })),
@@ -118,11 +132,40 @@ export function normalize(
       value: () => name,
       trust: user.choosesProfile ? needs("default profile", name) : null,
     })),
+    server: serverParts(raw, within, needs),
     plain: {
       ...(raw.toolOutputLimit !== undefined && { toolOutputLimit: raw.toolOutputLimit }),
       ...(raw.advice !== undefined && { advice: raw.advice }),
     },
   };
+}
+
+/** The port and the size of a body may always count; who is let in, told or run needs trust. */
+function serverParts(
+  { server: all }: RawConfig,
+  within: Expansion,
+  needs: (what: string, content: unknown) => TrustItem | null,
+): FileParts["server"] {
+  if (!all) return [];
+  const { port, bodyLimit, ...rest } = all;
+  const harmless = { ...(port !== undefined && { port }), ...(bodyLimit !== undefined && { bodyLimit }) };
+  const parts: FileParts["server"] = [{ value: () => harmless, trust: null }];
+  if (Object.keys(rest).length === 0) return parts;
+  const { webhooks } = rest;
+  parts.push({
+    value: () => {
+      const expanded = webhooks && expand(webhooks as unknown as Json, within, "server.webhooks");
+      return { ...rest, ...(expanded && { webhooks: expanded }) } as Partial<ServerSettings>;
+    },
+    trust: needs("server", rest),
+    variables: { of: "server", waiting: waitingFor(webhooks as unknown as Json, within, "server.webhooks") },
+  });
+  return parts;
+}
+
+function namesAdminTools({ adminTools, tools = [] }: RawProfile): boolean {
+  const named = tools.filter((glob) => !/^[*?!]/.test(glob));
+  return adminTools !== undefined || named.some((glob) => adminToolNames.some((name) => matchesName(glob, name)));
 }
 
 /** What tightens counts at once; what loosens needs trust. */
@@ -167,6 +210,7 @@ function expandServer(name: string, server: RawServer, within: Expansion): RawSe
 function serverOf(name: string, raw: RawServer, file: ConfigFile): ServerConfig {
   const url = raw.url ?? raw.serverUrl;
   const wrong = (what: string) => new RotundaError("config_invalid", `MCP server ${name} in ${file.path}: ${what}`);
+  if (name === "" || name === "rotunda") throw wrong("this name is reserved");
   if (raw.command === undefined && url === undefined) throw wrong("it needs a command or a url");
   if (raw.command !== undefined && url !== undefined) throw wrong("it has both a command and a url");
   if (/^(?:sse|websocket)$/i.test(raw.type ?? raw.transport ?? "")) {
@@ -191,7 +235,7 @@ function serverOf(name: string, raw: RawServer, file: ConfigFile): ServerConfig 
   };
 }
 
-function profileOf(file: ConfigFile, profile: NonNullable<RawConfig["profiles"]>[string]): ProfileConfig {
+function profileOf(file: ConfigFile, profile: RawProfile): ProfileConfig {
   const { instructions } = profile;
   const isPath = instructions !== undefined && /^\.{0,2}\/[^\n]*\.(?:md|txt)$/.test(instructions);
   return (isPath ? { ...profile, instructions: besideFile(file, instructions) } : profile) as ProfileConfig;

@@ -53,7 +53,7 @@ const serverTool = z.strictObject({
 });
 
 /** The shape that other programs use; keys of theirs that mean nothing here are let pass. */
-const server = z.object({
+const mcpServer = z.object({
   command: z.string().optional(),
   args: z.array(z.coerce.string()).optional(),
   env: stringMap.optional(),
@@ -82,16 +82,20 @@ const limits = z.strictObject({
 const profile = z.strictObject({
   description: z.string().optional(),
   instructions: z.string().optional().describe("Text, or ./file.md"),
+  guidelines: z.string().optional().describe("Joins the prompt behind the instructions"),
   extends: z.string().optional(),
   model: z.string().optional(),
   temperature: z.coerce.number().min(0).optional(),
   maxOutputTokens: positive.optional(),
   maxTurns: positive.optional(),
   limits: limits.optional(),
-  tools: strings.optional().describe("Globs over tool names"),
-  servers: strings.optional().describe("Globs over MCP server names"),
+  tools: strings.optional().describe("Globs over tool names; !glob leaves out"),
+  servers: strings.optional().describe("Globs over MCP server names; !glob leaves out"),
+  adminTools: strings.optional().describe("Globs over the names of admin tools, which it is offered besides"),
   readOnly: z.boolean().optional(),
   mode: mode.optional(),
+  onApproval: z.enum(["auto", "wait", "return", "deny"]).optional().describe("When a call needs a person"),
+  parallel: z.boolean().optional().describe("false: tool calls one after the other"),
   advice: z.boolean().optional(),
   permissions: z.strictObject(rules).optional(),
 });
@@ -108,10 +112,27 @@ const hook = z.union([
 
 const hooks = z.array(hook);
 
+const httpServer = z.strictObject({
+  host: z.string().min(1).optional(),
+  port: z.coerce.number().int().min(0).max(65_535).optional(),
+  cors: z
+    .array(z.string().regex(/^https?:\/\/[^/*]+$/, "an origin reads https://app.example.com"))
+    .optional()
+    .describe("Origins of pages that may ask"),
+  bodyLimit: positive.optional().describe("Bytes of a request's body"),
+  profile: z.string().optional().describe("Default profile of the HTTP doors"),
+  webhooks: z
+    .array(z.strictObject({ url: z.string().min(1), secret: z.string().min(1), events: strings.optional() }))
+    .optional(),
+  notify: z.string().optional().describe("Shell command that is run when a response waits or ends"),
+  allowRemoteAdmin: z.boolean().optional(),
+  behindProxy: z.boolean().optional(),
+});
+
 export const configSchema = z.strictObject({
   $schema: z.string().optional(),
   models: z.array(model).optional().describe("The first one is the default"),
-  mcpServers: z.record(z.string(), server).optional(),
+  mcpServers: z.record(z.string(), mcpServer).optional(),
   profiles: z.record(z.string().regex(/^(?!__proto__$)[A-Za-z0-9_-]+$/), profile).optional(),
   profile: z.string().optional().describe("The default profile"),
   permissions: z.strictObject({ mode: mode.optional(), ...rules }).optional(),
@@ -131,6 +152,7 @@ export const configSchema = z.strictObject({
       network: z.enum(["auto", "on", "off"]).optional(),
     })
     .optional(),
+  server: httpServer.optional().describe("The HTTP door"),
   toolOutputLimit: positive.optional().describe("Characters of a tool's result that a model is shown"),
   advice: z.boolean().optional(),
 });

@@ -21,5 +21,6 @@ export function createSetUp(options: { workspace: string; environment: NodeJS.Pr
     starter: () => starter,
     yaml: async (value) => (await import("../util/yaml.ts")).stringify(value),
     stateDirectory: state,
+    readImport: async (path) => (await import("./import-plan.ts")).readImport(path, options),
   };
 }

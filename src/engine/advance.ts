@@ -11,9 +11,9 @@ import type { Model, ToolDefinition } from "../types/model.ts";
 import type { Profile } from "../types/profile.ts";
 import type { EndedStatus, Limits } from "../types/response.ts";
 import type { Tool } from "../types/tool.ts";
-import { matchesName } from "../util/text.ts";
+import { matchesList } from "../util/text.ts";
 import { ask } from "./ask.ts";
-import { type CallSupport, callTools, settle } from "./call-tools.ts";
+import { approvalWay, type CallSupport, callTools, settle } from "./call-tools.ts";
 import type { History } from "./history.ts";
 import { runHooks } from "./hooks.ts";
 import { answeredApprovals, isCall, isSettled, next } from "./next.ts";
@@ -43,6 +43,11 @@ interface Setting {
 
 export async function advance(parts: EngineParts, run: Run, support: AdvanceSupport): Promise<void> {
   try {
+    // Stopped before its turn came: its parent may not have ended yet, so nothing of it is read.
+    if (run.stopped) {
+      await end(parts, run, run.stopped, support);
+      return;
+    }
     const setting = await prepareSetting(parts, run, support);
     run.stopwatch.limit(setting.limits.seconds * 1_000, () => run.stop({ status: "incomplete", reason: "max_time" }));
     const denied = run.output.length === 0 ? (await runHooks(parts, run, "onResponseStart", {})).denied : undefined;
@@ -95,12 +100,17 @@ async function loop(
     } else {
       const outcome = await callTools(parts, run, step.calls, { ...support, ...setting, ...offer });
       // What was answered in the meantime is not waited for.
-      if (outcome === "waiting" && !run.stopped && !(await hasNews(parts, run))) return "waiting";
+      if (outcome === "waiting" && !run.stopped && !(await hasNews(parts, run))) {
+        return approvalWay(run, setting.profile) === "return" ? { status: "completed", returned: true } : "waiting";
+      }
     }
   }
 }
 
 const offers = new WeakMap<readonly Tool[], Map<string, Offer>>();
+
+/** Clients send tools of their own: what was made of them is not kept for ever. */
+const OFFER_LIMIT = 500;
 
 /** The tools of a profile, narrowed by the run's own filters. The same objects as long as nothing changes. */
 function offerOf(all: readonly Tool[], run: Run, profile: Profile): Offer {
@@ -109,6 +119,8 @@ function offerOf(all: readonly Tool[], run: Run, profile: Profile): Offer {
     profile.name,
     profile.tools,
     profile.servers,
+    profile.adminTools,
+    run.node.caller === null,
     toolFilters,
     bounds?.servers,
     toolChoice === "none",
@@ -118,36 +130,45 @@ function offerOf(all: readonly Tool[], run: Run, profile: Profile): Offer {
   offers.set(all, known);
   let offer = known.get(key);
   if (!offer) {
-    const tools = toolChoice === "none" ? [] : toolsOf(profile, all, toolFilters, bounds?.servers);
+    const clients = new Set(clientTools.map(({ name }) => name));
+    const allowed =
+      toolChoice === "none" ? [] : toolsOf(profile, all, toolFilters, bounds?.servers, run.node.caller === null);
+    // Where both have a tool of the same name, the client means its own.
+    const tools = allowed.filter(({ name }) => !clients.has(name));
     const definitions: ToolDefinition[] = tools.map(({ name, description, input }) => ({ name, description, input }));
-    for (const { name, description = "", parameters = { type: "object" } } of clientTools) {
-      definitions.push({ name, description, input: parameters });
+    for (const { name, description = "", parameters = { type: "object" }, strict } of clientTools) {
+      definitions.push({ name, description, input: parameters, ...(strict === true && { strict }) });
     }
+    if (known.size >= OFFER_LIMIT) known.clear();
     offer = { all, tools, definitions, offered: new Map(tools.map((tool) => [tool.name, tool])) };
     known.set(key, offer);
   }
   return offer;
 }
 
-/** The tools that a profile may use. */
+/** The tools that a profile may use. Admin tools are for outermost responses, and only where the profile names them. */
 export function toolsOf(
   profile: Profile,
   all: readonly Tool[],
   filters: readonly string[][] = [],
   servers: readonly string[][] = [],
+  outermost = true,
 ): Tool[] {
   const serverLists = profile.servers ? [profile.servers, ...servers] : servers;
   const lists = profile.tools ? [profile.tools, ...filters] : filters;
   return all.filter((tool) => {
     if (profile.readOnly && tool.access === "write") return false;
-    if (
-      tool.server !== "rotunda" &&
-      !serverLists.every((list) => list.some((glob) => matchesName(glob, tool.server)))
-    ) {
-      return false;
-    }
-    return lists.every((list) => list.some((glob) => matchesName(glob, tool.name)));
+    if (tool.server !== "rotunda" && !serverLists.every((list) => matchesList(list, [tool.server]))) return false;
+    const names = [tool.name, `${tool.server}:${tool.serverName}`, `${tool.server}__${tool.serverName}`];
+    if (tool.admin) return outermost && namesAdmin(profile, tool) && filters.every((list) => matchesList(list, names));
+    return lists.every((list) => matchesList(list, names));
   });
+}
+
+/** `*` alone names everything, and so nothing in particular. */
+function namesAdmin({ adminTools = [], tools = [] }: Profile, { name }: Tool): boolean {
+  const named = tools.filter((glob) => !/^[*?!]/.test(glob));
+  return matchesList(adminTools, [name]) || (named.length > 0 && matchesList(named, [name]));
 }
 
 /** Of the response and of all the sub-agents below it. */
@@ -195,7 +216,7 @@ async function wait(run: Run): Promise<void> {
 export async function hasNews(parts: EngineParts, run: Run): Promise<boolean> {
   const recorded = answeredApprovals(run.output);
   const asked = await parts.store.approvals({ responseId: run.node.id });
-  return asked.some(({ id, status }) => (status === "allowed" || status === "denied") && !recorded.has(id));
+  return asked.some(({ id, status }) => status !== "pending" && status !== "withdrawn" && !recorded.has(id));
 }
 
 async function end(parts: EngineParts, run: Run, stop: Stop, support: AdvanceSupport): Promise<void> {
@@ -204,10 +225,9 @@ async function end(parts: EngineParts, run: Run, stop: Stop, support: AdvanceSup
     await run.commit();
     return;
   }
-  for (const entry of run.output) {
-    if (isCall(entry) && !isSettled(entry.item)) settle(run, entry, "incomplete", "not run: the response has ended");
-  }
-  await withdraw(parts, run);
+  const why = stop.returned ? "not run: it waits for an approval" : "not run: the response has ended";
+  for (const entry of run.output) if (isCall(entry) && !isSettled(entry.item)) settle(run, entry, "incomplete", why);
+  if (!stop.returned) await withdraw(parts, run);
   // A response that was stopped has its end as well.
   await runHooks(parts, run, "onResponseEnd", { status: stop.status }, new AbortController().signal);
   finish(parts, run, stop.status, stop);
@@ -224,7 +244,8 @@ async function withdraw(parts: EngineParts, run: Run): Promise<void> {
   }
 }
 
-function finish(parts: EngineParts, run: Run, status: EndedStatus, stop: Stop): void {
+/** The end of a response: its columns and its last event. */
+export function finish(parts: EngineParts, run: Run, status: EndedStatus, stop: Stop): void {
   run.patch({
     status,
     incompleteReason: stop.reason ?? null,
@@ -233,6 +254,7 @@ function finish(parts: EngineParts, run: Run, status: EndedStatus, stop: Stop): 
     endedAt: Math.max(parts.now(), run.node.createdAt),
     ran: run.stopwatch.spent(),
   });
+  if (status === "failed" && stop.error) run.emit({ type: "error", ...stop.error });
   const type = status === "completed" || status === "failed" ? (`response.${status}` as const) : "response.incomplete";
   run.emit({ type, status });
 }

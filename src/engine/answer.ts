@@ -14,7 +14,7 @@ import type {
   ReasoningItem,
 } from "../types/item.ts";
 import type { ModelEvent } from "../types/model.ts";
-import type { IncompleteReason } from "../types/response.ts";
+import type { ClientTool, IncompleteReason } from "../types/response.ts";
 import type { Tool } from "../types/tool.ts";
 import { newId } from "../util/ids.ts";
 import type { Run } from "./run.ts";
@@ -41,7 +41,7 @@ export interface AnswerOptions {
   modelKey: string;
   /** Offered tools by name. */
   tools: ReadonlyMap<string, Tool>;
-  clientTools: ReadonlySet<string>;
+  clientTools: ReadonlyMap<string, ClientTool>;
   final: IncompleteReason | undefined;
 }
 
@@ -107,15 +107,9 @@ export class Answer {
         ? { type: "reasoning", id: newId("rs"), status: "in_progress", summary: [], content: [] }
         : { type: "message", id: newId("msg"), role: "assistant", status: "in_progress", content: [] };
     const position = this.#begin(item);
-    if (item.type === "message") {
-      this.#run.emit({
-        type: "response.content_part.added",
-        output_index: position,
-        item_id: item.id,
-        content_index: 0,
-        part: textPart(kind, ""),
-      });
-    }
+    const part = kind === "reasoning" ? ({ type: "reasoning_text", text: "" } as const) : textPart(kind, "");
+    const at = { output_index: position, item_id: item.id, content_index: 0 };
+    this.#run.emit({ type: "response.content_part.added", ...at, part });
     return { position, item, kind, pieces: [] };
   }
 
@@ -130,8 +124,17 @@ export class Answer {
   #beginCall(index: number, callId: string, name: string): void {
     this.#endText("completed");
     const tool = this.#options.tools.get(name);
-    const item: McpCallItem | FunctionCallItem = this.#options.clientTools.has(name)
-      ? { type: "function_call", id: newId("fc"), call_id: callId, name, arguments: "", status: "in_progress" }
+    const client = this.#options.clientTools.get(name);
+    const item: McpCallItem | FunctionCallItem = client
+      ? {
+          type: "function_call",
+          id: newId("fc"),
+          call_id: callId,
+          name,
+          ...client.wire,
+          arguments: "",
+          status: "in_progress",
+        }
       : {
           type: "mcp_call",
           id: newId("mcp"),
@@ -235,8 +238,10 @@ export function closeText(run: Run, { position, item, kind, text, turn, status, 
   const at = { output_index: position, item_id: item.id, content_index: 0 };
   let closed: Item;
   if (item.type === "reasoning") {
-    closed = { ...item, status, content: [{ type: "reasoning_text", text }] };
+    const part = { type: "reasoning_text" as const, text };
+    closed = { ...item, status, content: [part] };
     run.emit({ type: "response.reasoning_text.done", ...at, text });
+    run.emit({ type: "response.content_part.done", ...at, part });
   } else {
     const part = textPart(kind, text);
     closed = { ...item, status, content: [part] };

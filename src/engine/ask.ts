@@ -56,7 +56,7 @@ async function askOnce(
   current: HistoryNode,
   hasResults: boolean,
 ): Promise<Stop | null | "rejected"> {
-  const clientTools = new Set((run.node.settings.clientTools ?? []).map((tool) => tool.name));
+  const clientTools = new Map((run.node.settings.clientTools ?? []).map((tool) => [tool.name, tool]));
   const { offered, model } = support;
   const answer = new Answer(run, {
     turn: step.turn,
@@ -114,15 +114,25 @@ function requestOf(
     instructions: instructionsOf({ profile, node, tools, projectInstructions }),
     history,
     tools: definitions,
-    toolChoice: step.final ? "none" : (node.settings.toolChoice ?? "auto"),
-    parallelToolCalls: node.settings.parallel !== false,
+    toolChoice: toolChoiceOf(run, step),
+    parallelToolCalls: (node.settings.parallel ?? profile.parallel) !== false,
     ...(temperature !== undefined && { temperature }),
     ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+    ...(node.settings.format && { format: node.settings.format }),
+    ...(node.settings.sampling && { sampling: node.settings.sampling }),
+    ...(node.settings.reasoningEffort !== undefined && { reasoningEffort: node.settings.reasoningEffort }),
     ...(profile.defaults && { defaults: profile.defaults }),
     cacheKey: history[0]?.responseId ?? node.id,
     deadline: support.deadline,
     onRetry: (text) => notify(parts, run, text),
   };
+}
+
+/** A forced call is forced once: after it the model must be free to answer. */
+function toolChoiceOf({ node, output }: Run, step: AskStep): ModelRequest["toolChoice"] {
+  const wished = node.settings.toolChoice ?? "auto";
+  if (step.final) return "none";
+  return wished !== "none" && output.some(isCall) ? "auto" : wished;
 }
 
 function notify(parts: EngineParts, run: Run, text: string): void {

@@ -3,33 +3,46 @@
  *
  * Invariant: a parent has ended; a pointer moves only if it stood at the parent, else a new one is made (a branch).
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { RunRequest } from "../types/engine.ts";
 import { RotundaError } from "../types/error.ts";
-import type { Conversation, ResponseNode } from "../types/response.ts";
-import type { Store } from "../types/store.ts";
+import type { NewEvent, RunEvent } from "../types/event.ts";
+import type { Entry, McpCallItem } from "../types/item.ts";
+import { type Conversation, LOCAL, type Owner, type ResponseNode } from "../types/response.ts";
+import type { IdempotencyRecord, Store } from "../types/store.ts";
 import { newId } from "../util/ids.ts";
 import { oneLine } from "../util/text.ts";
+import { usageOf } from "./advance.ts";
+import { type CallEntry, isCall } from "./next.ts";
+import type { Run } from "./run.ts";
 import { textOf } from "./text.ts";
 
-/** The node to go on from: named, or the head of the conversation. It must have ended. */
-export async function parentOf(store: Store, request: RunRequest): Promise<ResponseNode | undefined> {
+/** Whether an owner may see what belongs to another: only whoever holds the machine may. */
+function mayUse(owner: Owner, of: Owner): boolean {
+  return owner === LOCAL || owner === of;
+}
+
+/** The node to go on from: named, or the head of the conversation. It must have ended, unless the request may queue. */
+async function parentOf(store: Store, request: RunRequest): Promise<ResponseNode | undefined> {
+  const { owner = LOCAL } = request;
   let id = request.previousResponseId;
   if (id === undefined && request.conversation && request.conversation !== "new") {
-    const conversation = await store.conversation(request.conversation);
-    if (!conversation) throw new RotundaError("not_found", `there is no conversation ${request.conversation}`);
+    const conversation = await store.conversation(request.conversation, owner);
+    if (!conversation || !mayUse(owner, conversation.owner))
+      throw new RotundaError("not_found", `there is no conversation ${request.conversation}`);
     id = conversation.head ?? undefined;
   }
   if (id === undefined) return undefined;
   const parent = await store.node(id);
-  if (!parent) throw new RotundaError("not_found", `there is no response ${id}`);
-  if (parent.endedAt !== null) return parent;
+  if (!parent || !mayUse(owner, parent.owner)) throw new RotundaError("not_found", `there is no response ${id}`);
+  if (parent.endedAt !== null || request.queue) return parent;
   throw new RotundaError("response_not_ended", `response ${id} has not ended (it is ${parent.status})`, {
     remedy: `Go on with it first: rotunda resume ${id.slice(-8)}, or end it: rotunda cancel ${id.slice(-8)}`,
   });
 }
 
 /** The pointer that moves: the one named, the parent's if it stands there, else a new one (a branch). */
-export async function conversationFor(
+async function conversationFor(
   store: Store,
   request: RunRequest,
   parent: ResponseNode | undefined,
@@ -39,12 +52,162 @@ export async function conversationFor(
   if (request.caller || request.conversation === null) return null;
   const named = request.conversation ?? (parent?.conversationId || undefined);
   if (named !== undefined && named !== "new") {
-    const known = await store.conversation(named);
+    const known = await store.conversation(named, request.owner);
     const branches = request.conversation === undefined && known?.head !== parent?.id;
     if (known && !branches) return { ...known, head: id, updatedAt: now };
   }
   const title = oneLine(typeof request.input === "string" ? request.input : textOf(request.input), 60);
   const name = request.conversationName ?? null;
-  const { workspace } = request;
-  return { id: newId("conv", now), name, title, head: id, workspace, createdAt: now, updatedAt: now };
+  const { workspace, owner = LOCAL } = request;
+  const times = { createdAt: now, updatedAt: now };
+  return { id: newId("conv", now), owner, name, title, head: id, workspace, metadata: {}, ...times };
+}
+
+export interface Placed {
+  node: ResponseNode;
+  parent: ResponseNode | undefined;
+  /** The pointer that moves to it. */
+  conversation: Conversation | null;
+}
+
+/** Where a request's response stands in the tree. Throws `not_found`, `response_not_ended`. */
+export async function place(
+  store: Store,
+  request: RunRequest,
+  made: { profile: string; model: string; now: number },
+): Promise<Placed> {
+  const id = newId("resp", made.now);
+  const parent = await parentOf(store, request);
+  const conversation = await conversationFor(store, request, parent, id, made.now);
+  const caller = request.caller ? await store.node(request.caller.responseId) : undefined;
+  const node = newNode(request, {
+    ...made,
+    id,
+    previousResponseId: parent?.id ?? null,
+    conversationId: conversation?.id ?? null,
+    depth: caller ? caller.depth + 1 : 0,
+  });
+  return { node, parent, conversation };
+}
+
+/** The node of a request, before anything of it has run. */
+function newNode(
+  request: RunRequest,
+  {
+    id,
+    now,
+    ...given
+  }: Pick<ResponseNode, "id" | "profile" | "model" | "previousResponseId" | "conversationId" | "depth"> & {
+    now: number;
+  },
+): ResponseNode {
+  return {
+    ...given,
+    id,
+    owner: request.owner ?? LOCAL,
+    caller: request.caller ?? null,
+    status: "in_progress",
+    incompleteReason: null,
+    error: null,
+    degraded: false,
+    usage: usageOf([]),
+    settings: request.settings ?? {},
+    workspace: request.workspace,
+    door: request.door,
+    createdAt: now,
+    endedAt: null,
+    waited: 0,
+    ran: 0,
+    restarts: 0,
+    hash: null,
+  };
+}
+
+/**
+ * The calls of a response that has returned for approval, as the first entries of its child: what was answered is
+ * carried out (or refused) there, before the model is asked again.
+ */
+export async function answeredCalls(store: Store, parent: ResponseNode, input: readonly Entry[]): Promise<CallEntry[]> {
+  const requests = input.flatMap(({ item }) =>
+    item.type === "mcp_approval_response" ? [item.approval_request_id] : [],
+  );
+  if (requests.length === 0) return [];
+  const stored = await store.get(parent.id);
+  const calls = (stored?.entries ?? []).filter(isCall);
+  const answered = calls.filter(
+    ({ item }) => item.approval_request_id !== null && requests.includes(item.approval_request_id),
+  );
+  return answered.map((entry, position): CallEntry => {
+    const item: McpCallItem = { ...entry.item, id: newId("mcp"), status: "in_progress", output: null, error: null };
+    const { tool, rewritten, model } = entry.meta;
+    const meta = { ...(tool && { tool }), ...(rewritten && { rewritten }), ...(model && { model }), callId: item.id };
+    const last = position === answered.length - 1;
+    return { side: "output", position, turn: 1, item, meta: last ? { ...meta, finish: "tool_calls" } : meta };
+  });
+}
+
+/** The log of a new response. Calls that it begins with are told of like any other item. */
+export function firstEvents(node: ResponseNode, calls: readonly CallEntry[]): RunEvent[] {
+  const events: NewEvent[] = [
+    { type: "response.created" },
+    { type: node.status === "queued" ? "response.queued" : "response.in_progress" },
+  ];
+  for (const { position: output_index, item } of calls) {
+    events.push({ type: "response.output_item.added", output_index, item: { ...item, arguments: "" } });
+    const { id: item_id, arguments: text } = item;
+    events.push({ type: "response.mcp_call_arguments.done", output_index, item_id, arguments: text });
+  }
+  return events.map((event, sequence_number) => ({ ...event, sequence_number }) as RunEvent);
+}
+
+/** What the first request with the same idempotency key has led to. */
+export async function firstOf(store: Store, known: IdempotencyRecord, request: RunRequest): Promise<ResponseNode> {
+  if (known.digest !== request.idempotency?.digest || known.responseId === null) {
+    throw new RotundaError("idempotency_mismatch", "the idempotency key was used for another request", {
+      remedy: "Give every request a key of its own, and the same one only to its repetitions.",
+    });
+  }
+  const node = await store.node(known.responseId);
+  if (!node) throw new RotundaError("not_found", `there is no response ${known.responseId}`);
+  return node;
+}
+
+/** The request that goes on after an answer that a crash has cut. */
+export function afterCut(node: ResponseNode): RunRequest {
+  const { foreground: _foreground, ...settings } = node.settings;
+  return {
+    input: "Your answer was cut off. Go on where it stopped.",
+    previousResponseId: node.id,
+    ...(node.conversationId === null && { conversation: null }),
+    profile: node.profile,
+    model: node.model,
+    settings,
+    workspace: node.workspace,
+    door: node.door,
+    owner: node.owner,
+  };
+}
+
+/** Milliseconds between two looks at a parent that another process runs, or that waits for a person. */
+const LOOK = 250;
+
+/** A queued run waits here until its parent has ended; any other goes straight on. */
+export async function awaitTurn(store: Store, run: Run, runOf: (id: string) => Run | undefined): Promise<void> {
+  const { status, previousResponseId: parent } = run.node;
+  if (status !== "queued" || parent === null) return;
+  run.stopwatch.pause();
+  const stopped = new Promise<void>((resolve) => {
+    if (run.signal.aborted) resolve();
+    run.signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+  while (!run.stopped && !run.failure) {
+    const ahead = runOf(parent);
+    await Promise.race([stopped, ahead ? ahead.finished : sleep(LOOK, undefined, { ref: false })]);
+    const node = await store.node(parent).catch(() => undefined);
+    if (!node || node.endedAt !== null) break;
+  }
+  run.stopwatch.resume();
+  if (run.stopped || run.failure) return;
+  run.patch({ status: "in_progress" });
+  run.emit({ type: "response.in_progress" });
 }

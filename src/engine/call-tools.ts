@@ -5,15 +5,17 @@
  * twice. Reading calls run beside each other; any other waits for all that stand before it, and all that
  * stand behind it wait for it.
  */
+import { hash } from "node:crypto";
 import type { Approval, Decision } from "../types/approval.ts";
 import { toRotundaError } from "../types/error.ts";
 import type { ApprovalRequestItem, ApprovalResponseItem, Item, McpCallItem } from "../types/item.ts";
+import type { Json } from "../types/json.ts";
 import type { Profile } from "../types/profile.ts";
 import type { Delegation, DelegationResult, Tool, ToolContext, ToolResult } from "../types/tool.ts";
 import { newId, shortId } from "../util/ids.ts";
 import { clip } from "./clip.ts";
 import { runHooks } from "./hooks.ts";
-import { answeredApprovals, type CallEntry, isSettled } from "./next.ts";
+import { answeredApprovals, type CallEntry, isCall, isSettled } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
 import { deniedText, type Prepared, prepare } from "./prepare.ts";
 import type { Run, Stop } from "./run.ts";
@@ -26,8 +28,8 @@ export interface CallSupport {
   offered: ReadonlyMap<string, Tool>;
   delegate(run: Run, entry: CallEntry, request: Delegation): Promise<DelegationResult>;
   readOutput(run: Run, reference: string): Promise<string | undefined>;
-  /** Puts the question and resolves with the answer; undefined if nobody is at hand. */
-  askPerson(run: Run, approval: Approval): Promise<Decision | undefined>;
+  /** Puts the question and resolves with the answer; undefined if nobody is at hand, or nobody is waited for. */
+  askPerson(run: Run, approval: Approval, wait: boolean): Promise<Decision | undefined>;
 }
 
 type Ready = Extract<Prepared, { kind: "ready" }>;
@@ -35,6 +37,16 @@ type Asking = Extract<Prepared, { kind: "ask" }>;
 
 const INTERRUPTED =
   "interrupted, outcome unknown: the call had started when the process that ran it ended. Find out what it did before you repeat it.";
+
+/** Characters of arguments that the audit log keeps beside their digest. */
+const AUDITED_ARGUMENTS = 2_000;
+
+/** What happens when a person must answer: the profile's word beats the door's; a sub-agent follows its caller. */
+export function approvalWay({ node }: Run, profile: Profile): "wait" | "return" | "deny" {
+  const { onApproval = "wait" } = node.settings;
+  if (node.caller) return onApproval === "return" ? "deny" : onApproval;
+  return profile.onApproval ?? onApproval;
+}
 
 /** "waiting": what is left waits for a person. */
 export async function callTools(
@@ -47,9 +59,15 @@ export async function callTools(
   for (const entry of calls.slice(limit)) {
     if (!isSettled(entry.item)) settle(run, entry, "incomplete", `not run: more than ${limit} calls in one answer`);
   }
-  const open = calls.slice(0, limit).filter((entry) => !isSettled(entry.item));
+  const { maxToolCalls = Number.POSITIVE_INFINITY } = run.node.settings;
+  const before = run.output.filter((entry) => isCall(entry) && isSettled(entry.item)).length;
+  const unsettled = calls.slice(0, limit).filter((entry) => !isSettled(entry.item));
+  const open = unsettled.slice(0, Math.max(0, maxToolCalls - before));
+  for (const entry of unsettled.slice(open.length)) {
+    settle(run, entry, "incomplete", `not run: the response may call ${maxToolCalls} tools and has done so`);
+  }
   const prepared = await prepareAll(parts, run, open, support);
-  await askTogether(parts, run, prepared);
+  await askTogether(parts, run, prepared, support.profile);
   return new Schedule(parts, run, support).run(prepared);
 }
 
@@ -59,7 +77,7 @@ async function prepareAll(
   open: readonly CallEntry[],
   support: CallSupport,
 ): Promise<Prepared[]> {
-  const answered = answeredApprovals(run.output);
+  const answered = answeredApprovals([...run.input, ...run.output]);
   const prepared: Prepared[] = [];
   for (const stored of open) {
     const entry: CallEntry = { ...stored, item: { ...stored.item }, meta: { ...stored.meta } };
@@ -71,8 +89,8 @@ async function prepareAll(
     const request = entry.item.approval_request_id;
     const approve = request === null ? undefined : answered.get(request);
     const reason = request === null || approve !== false ? null : reasonOf(run, request);
-    const digest = request === null ? "" : ((await parts.store.approval(request))?.digest ?? "");
-    const answer = approve === undefined ? undefined : { approve, reason, digest };
+    const approval = request === null ? undefined : await parts.store.approval(request);
+    const answer = approve === undefined || !approval ? undefined : { approve, reason, approval };
     const asked = request !== null && answer === undefined;
     prepared.push(await prepare(parts, run, entry, { ...support, answer, asked }));
   }
@@ -80,17 +98,22 @@ async function prepareAll(
 }
 
 function reasonOf(run: Run, request: string): string | null {
-  for (const { item } of run.output) {
+  for (const { item } of [...run.input, ...run.output]) {
     if (item.type === "mcp_approval_response" && item.approval_request_id === request) return item.reason;
   }
   return null;
 }
 
 /** All questions of one answer are put before the first is waited for: a person sees them together. */
-async function askTogether(parts: EngineParts, run: Run, prepared: readonly Prepared[]): Promise<void> {
+async function askTogether(
+  parts: EngineParts,
+  run: Run,
+  prepared: readonly Prepared[],
+  profile: Profile,
+): Promise<void> {
   const asking = prepared.filter((call): call is Asking => call.kind === "ask");
   if (asking.length === 0) return;
-  if (run.node.settings.onApproval === "deny") return;
+  if (approvalWay(run, profile) === "deny") return;
   for (const call of asking) {
     const known = call.entry.item.approval_request_id;
     if (known !== null) {
@@ -168,33 +191,35 @@ class Schedule {
   }
 
   #mayRunBeside(call: Prepared): boolean {
-    if (this.#run.node.settings.parallel === false) return false;
+    if ((this.#run.node.settings.parallel ?? this.#support.profile.parallel) === false) return false;
     if (call.kind === "refused") return true;
     return call.tool.parallel ?? call.tool.access === "read";
   }
 
   async #one(call: Prepared): Promise<void> {
     if (call.kind === "refused") {
-      settle(this.#run, call.entry, "failed", this.#parts.redact(call.text));
+      this.#settle(call, "failed", this.#parts.redact(call.text), { decision: "deny", why: call.why });
       return;
     }
     if (call.kind === "ready") {
       await this.#execute(call);
       return;
     }
-    if (this.#run.node.settings.onApproval === "deny") {
-      settle(this.#run, call.entry, "failed", deniedText(`${call.approval.why}, and nobody is there to ask`));
+    const way = approvalWay(this.#run, this.#support.profile);
+    if (way === "deny") {
+      const why = `${call.approval.why}, and nobody is there to ask`;
+      this.#settle(call, "failed", deniedText(why), { decision: "deny", why });
       return;
     }
-    const decision = await this.#support.askPerson(this.#run, call.approval);
+    const decision = await this.#support.askPerson(this.#run, call.approval, way === "wait");
     if (!decision) {
       this.#waiting = true;
       return;
     }
     if (this.#run.stopped) return;
     this.#recordDecision(call, decision);
-    const { digest } = call.approval;
-    const answer = { approve: decision.decision === "allow", reason: decision.reason ?? null, digest };
+    const approval: Approval = { ...call.approval, decidedBy: decision.by };
+    const answer = { approve: decision.decision === "allow", reason: decision.reason ?? null, approval };
     if (answer.approve && call.tool.changed !== undefined) await this.#parts.tools.accept?.(call.tool.name);
     const again = await prepare(this.#parts, this.#run, call.entry, {
       ...this.#support,
@@ -235,7 +260,12 @@ class Schedule {
       }
       const stop = stopOf(run);
       if (stop) {
-        if (stop.status !== "shutdown") settle(run, entry, "incomplete", `interrupted: ${INTERRUPTED_BY_STOP}`);
+        if (stop.status !== "shutdown") {
+          this.#settle(call, "incomplete", `interrupted: ${INTERRUPTED_BY_STOP}`, {
+            decision: "allow",
+            ...call.allowed,
+          });
+        }
         return;
       }
       result = { text: `[Tool error: ${toRotundaError(error).message}]`, isError: true };
@@ -243,7 +273,8 @@ class Schedule {
     await this.#record(call, result, Math.round(performance.now() - began));
   }
 
-  async #record({ entry, tool, input }: Ready, result: ToolResult, duration: number): Promise<void> {
+  async #record(call: Ready, result: ToolResult, duration: number): Promise<void> {
+    const { entry, tool, input } = call;
     const { redact } = this.#parts;
     let text = redact(result.text === "" ? "(no output)" : result.text);
     const hooked = await runHooks(this.#parts, this.#run, "afterToolCall", {
@@ -258,12 +289,35 @@ class Schedule {
       entry.meta.wholeLength = clipped.wholeLength;
       this.#run.keepWhole(entry.item.id, text);
     }
-    settle(this.#run, entry, result.isError ? "failed" : "completed", clipped.text);
+    this.#settle(call, result.isError ? "failed" : "completed", clipped.text, { decision: "allow", ...call.allowed });
     if (result.display) {
       const { id: responseId } = this.#run.node;
       const notice = { responseId, level: "info", topic: "tools", itemId: entry.item.id } as const;
       this.#parts.notify({ ...notice, text: redact(result.display.text) });
     }
+  }
+
+  /** The outcome, and its record in the audit log: one batch. */
+  #settle(
+    { entry }: Prepared,
+    status: "completed" | "failed" | "incomplete",
+    text: string,
+    decided: { [key: string]: Json },
+  ): void {
+    settle(this.#run, entry, status, text);
+    const { node } = this.#run;
+    const written = entry.meta.rewritten ?? entry.item.arguments;
+    const details = {
+      tool: entry.meta.tool ?? entry.item.name,
+      item: entry.item.id,
+      arguments: this.#parts.redact(written).slice(0, AUDITED_ARGUMENTS),
+      argumentsDigest: hash("sha256", written),
+      ...decided,
+      status,
+      resultDigest: hash("sha256", text),
+    };
+    const at = this.#parts.now();
+    this.#run.audit({ action: "tool_call", who: node.owner, door: node.door, responseId: node.id, at, details });
   }
 
   #context(call: Ready): ToolContext {

@@ -8,7 +8,7 @@ import type { Engine, RunRequest } from "../types/engine.ts";
 import { toRotundaError } from "../types/error.ts";
 import type { Delegation, DelegationResult } from "../types/tool.ts";
 import { tokensSpent } from "./advance.ts";
-import { ChildWaiting } from "./call-tools.ts";
+import { approvalWay, ChildWaiting } from "./call-tools.ts";
 import type { History } from "./history.ts";
 import { type CallEntry, isCall } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
@@ -64,7 +64,7 @@ async function childRequest(
 ): Promise<RunRequest> {
   const profile = await parts.profiles.get(parent.node.profile);
   const child = await parts.profiles.get(request.profile);
-  const { toolFilters = [], onApproval, parallel, bounds } = parent.node.settings;
+  const { toolFilters = [], parallel, bounds, foreground } = parent.node.settings;
   const limit = parent.node.settings.limits?.tokens ?? profile.limits.tokens;
   const tokens = Math.min(child.limits.tokens, Math.max(0, limit - (await tokensSpent(parts, parent))));
   const turns = Math.min(request.maxTurns ?? child.limits.turns, child.limits.turns);
@@ -82,12 +82,14 @@ async function childRequest(
         ask: [...(bounds?.ask ?? []), ...(profile.permissions?.ask ?? [])],
         servers: [...(bounds?.servers ?? []), ...(profile.servers ? [profile.servers] : [])],
       },
-      ...(onApproval && { onApproval }),
+      onApproval: approvalWay(parent, profile),
+      ...(foreground && { foreground }),
       ...(parallel !== undefined && { parallel }),
       limits: { turns, tokens },
     },
     workspace: parent.node.workspace,
     door: parent.node.door,
+    owner: parent.node.owner,
     ...(parent.approver && { approver: parent.approver }),
   };
 }

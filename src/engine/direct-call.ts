@@ -1,13 +1,16 @@
 /**
- * Direct call: a tool without a model, asked for by a person or a program that may do it anyway.
+ * Direct call: a tool without a model, asked for by a person or a program.
  *
- * Invariant: who asks is the approval, so nothing is asked; deny rules hold all the same.
+ * Invariant: in mode auto whoever asks is the approval, so nothing is asked, and deny rules hold all the same; in any
+ * other mode a call that would have to be asked about is refused.
  */
-import type { Judgement } from "../types/engine.ts";
+import { hash } from "node:crypto";
+import type { DirectCallOptions, Judgement } from "../types/engine.ts";
 import { RotundaError } from "../types/error.ts";
-import type { JsonObject } from "../types/json.ts";
+import type { Json, JsonObject } from "../types/json.ts";
 import type { PermissionMode } from "../types/response.ts";
 import type { Tool, ToolResult } from "../types/tool.ts";
+import { canonicalJson } from "../util/canonical.ts";
 import type { EngineParts } from "./parts.ts";
 import { judge, patternFor, unreadable } from "./permissions.ts";
 
@@ -15,16 +18,33 @@ export async function directCall(
   parts: EngineParts,
   name: string,
   input: JsonObject,
-  options: { workspace: string; signal?: AbortSignal; by: string },
+  options: DirectCallOptions,
 ): Promise<ToolResult> {
   const tool = await findTool(parts, name);
-  const { workspace } = options;
+  const { workspace, mode = "auto", by } = options;
   const subject = (await tool.subject?.(input, workspace)) ?? {};
   const { deny } = parts.permissions;
-  const rules = [{ allow: [], ask: [], deny }];
+  const rules = [mode === "auto" ? { allow: [], ask: [], deny } : parts.permissions];
   const sandbox = () => parts.sandbox.level();
-  const verdict = await judge({ tool, subject, workspace, mode: "auto", readOnly: false, rules, sandbox });
-  if (verdict.effect === "deny") throw new RotundaError("denied", `the call is denied: ${verdict.why}`);
+  const verdict = await judge({ tool, subject, workspace, mode, readOnly: false, rules, sandbox });
+  const written = canonicalJson(input);
+  const details: { [key: string]: Json } = {
+    tool: tool.name,
+    arguments: parts.redact(written).slice(0, 2_000),
+    argumentsDigest: hash("sha256", written),
+    decision: verdict.effect === "allow" ? "allow" : "deny",
+    why: verdict.why,
+  };
+  const record = (more: { [key: string]: Json }) => {
+    const entry = { action: "direct_call", who: by, door: by, responseId: null, at: parts.now() } as const;
+    return parts.store.audit({ ...entry, details: { ...details, ...more } });
+  };
+  if (verdict.effect !== "allow") {
+    await record({});
+    if (verdict.effect === "deny") throw new RotundaError("denied", `the call is denied: ${verdict.why}`);
+    throw new RotundaError("approval_needed", `the call needs an approval: ${verdict.why}`);
+  }
+  const trusted = mode === "auto" || verdict.byRule;
   const signal = options.signal ?? new AbortController().signal;
   const outside = () => Promise.reject(new RotundaError("usage", `${name} needs a response to belong to`));
   const result = await tool.run(input, {
@@ -34,13 +54,15 @@ export async function directCall(
     itemId: "",
     profile: "",
     depth: 0,
-    isolation: { readOnly: false, network: parts.sandbox.network !== "off" },
+    isolation: { readOnly: false, network: trusted ? parts.sandbox.network !== "off" : parts.sandbox.network === "on" },
     hiddenPaths: unreadable(deny),
     progress: (text) => parts.notify({ responseId: null, level: "info", topic: "tools", text: parts.redact(text) }),
     delegate: outside,
     readOutput: async () => undefined,
   });
-  return { ...result, text: parts.redact(result.text) };
+  const text = parts.redact(result.text);
+  await record({ status: result.isError ? "failed" : "completed", resultDigest: hash("sha256", text) });
+  return { ...result, text };
 }
 
 async function findTool(parts: EngineParts, name: string): Promise<Tool> {

@@ -5,28 +5,31 @@
  * most one process at a time; what a door can do here, every door can do.
  */
 import type { Approval, Decision } from "../types/approval.ts";
-import type { Approver, Engine, Judgement, RunRequest } from "../types/engine.ts";
+import type { Approver, DirectCallOptions, Engine, Judgement, RunRequest } from "../types/engine.ts";
 import { RotundaError, toRotundaError } from "../types/error.ts";
 import { isEnd, type RunEvent } from "../types/event.ts";
-import type { Entry, Item } from "../types/item.ts";
+import type { Item } from "../types/item.ts";
 import type { JsonObject } from "../types/json.ts";
-import type { FullResponse, ResponseNode } from "../types/response.ts";
+import { type FullResponse, LOCAL, type Owner, type ResponseNode } from "../types/response.ts";
+import type { IdKind } from "../types/store.ts";
 import type { Tool, ToolResult } from "../types/tool.ts";
-import { isId, isIdPart, newId } from "../util/ids.ts";
-import { newOwner } from "../util/owner.ts";
-import { oneLine } from "../util/text.ts";
-import { advance, hasNews, toolsOf, usageOf } from "./advance.ts";
-import { conversationFor, parentOf } from "./begin.ts";
+import { newProcessName } from "../util/process-name.ts";
+import { advance, hasNews, toolsOf } from "./advance.ts";
+import { afterCut, answeredCalls, awaitTurn, firstEvents, firstOf, place } from "./begin.ts";
+import { childOfReturned, decisionOf, expire, outermost, settle, settleAnswers } from "./decide.ts";
 import { delegate, readOutput } from "./delegate.ts";
 import { directCall, judgeCall } from "./direct-call.ts";
 import { History } from "./history.ts";
-import { sessionOf } from "./learned.ts";
-import { finishedTurns } from "./next.ts";
+import { existingNode, fullResponse, resolveId } from "./lookup.ts";
 import type { EngineParts } from "./parts.ts";
 import { Pulse } from "./pulse.ts";
+import { recordRun } from "./record.ts";
 import { recover } from "./recover.ts";
-import { Run } from "./run.ts";
-import { inputEntries, outputText } from "./text.ts";
+import { Run, type Stop } from "./run.ts";
+import { entriesOf, outputText } from "./text.ts";
+
+/** Milliseconds that an idempotency key holds. */
+const KEY_LIFE = 24 * 3_600_000;
 
 export function createEngine(parts: EngineParts): Engine {
   return new LocalEngine(parts);
@@ -34,64 +37,59 @@ export function createEngine(parts: EngineParts): Engine {
 
 class LocalEngine implements Engine {
   readonly #parts: EngineParts;
-  readonly #owner = newOwner();
+  readonly #processName = newProcessName();
   readonly #runs = new Map<string, Run>();
   readonly #resuming = new Map<string, Promise<Run>>();
   readonly #history: History;
   readonly #pulse: Pulse;
+  readonly #directCalls = new Set<{ stop: AbortController; by: string }>();
   #stopping = false;
 
   constructor(parts: EngineParts) {
     this.#parts = parts;
     this.#history = new History(parts.store);
-    this.#pulse = new Pulse(parts, this.#owner, this.#runs);
+    this.#pulse = new Pulse(parts, this.#processName, this.#runs);
   }
 
   // ---- begin
 
-  async start(request: RunRequest): Promise<ResponseNode> {
-    if (this.#stopping) throw new RotundaError("cancelled", "the engine is stopping");
+  start(request: RunRequest): Promise<ResponseNode> {
+    return this.#start(request, (parent) => settleAnswers(this, this.#parts.store, request, parent));
+  }
+
+  /** `answers` gives the input, with what was answered about the parent's calls settled. */
+  async #start(
+    request: RunRequest,
+    answers: (parent: ResponseNode | undefined) => Promise<Item[]>,
+  ): Promise<ResponseNode> {
+    if (this.#stopping) throw new RotundaError("shutting_down", "the engine is stopping");
     const { store } = this.#parts;
+    const before = request.idempotency && (await store.idempotency(request.owner ?? LOCAL, request.idempotency.key));
+    if (before) return firstOf(store, before, request);
     const now = this.#parts.now();
-    const id = newId("resp", now);
     const profile = await this.#parts.profiles.get(request.profile);
     const model = await this.#parts.models.get(request.model ?? profile.model);
-    const parent = await parentOf(store, request);
-    const conversation = await conversationFor(store, request, parent, id, now);
-    const caller = request.caller ? await store.node(request.caller.responseId) : undefined;
-    const node: ResponseNode = {
-      id,
-      previousResponseId: parent?.id ?? null,
-      caller: request.caller ?? null,
-      conversationId: conversation?.id ?? null,
-      profile: profile.name,
-      model: model.id,
-      status: "in_progress",
-      incompleteReason: null,
-      error: null,
-      degraded: false,
-      usage: usageOf([]),
-      settings: request.settings ?? {},
-      workspace: request.workspace,
-      door: request.door,
-      depth: caller ? caller.depth + 1 : 0,
-      createdAt: now,
-      endedAt: null,
-      waited: 0,
-      ran: 0,
-      hash: null,
-    };
-    const input = inputEntries(request.input);
-    const events: RunEvent[] = [
-      { type: "response.created", sequence_number: 0 },
-      { type: "response.in_progress", sequence_number: 1 },
-    ];
-    await store.create({ node, input, events, owner: this.#owner, conversation });
+    const { node, parent, conversation } = await place(store, request, { profile: profile.name, model: model.id, now });
+    const input = entriesOf(await answers(parent));
+    const calls = parent ? await answeredCalls(store, parent, input) : [];
+    if (parent?.endedAt === null) node.status = "queued";
+    const events = firstEvents(node, calls);
+    const idempotency = request.idempotency && { ...request.idempotency, expiresAt: now + KEY_LIFE };
+    const made = { node, input: [...input, ...calls], events, process: this.#processName, conversation };
+    const known = await store.create({ ...made, ...(idempotency && { idempotency }) });
+    if (known) return firstOf(store, known, request);
     const options = { approver: request.approver, now: this.#parts.now, nextSequence: events.length, events };
-    const run = new Run(store, node, input, { owner: this.#owner, fence: 1 }, options);
-    request.onStart?.(id);
+    const run = new Run(store, node, input, { process: this.#processName, fence: 1 }, options);
+    run.output.push(...calls);
+    request.onStart?.(node.id);
     this.#begin(run);
     return node;
+  }
+
+  async record(request: RunRequest & { omit?: string[] }): Promise<ResponseNode> {
+    const run = await recordRun(this.#parts, request, this.#processName);
+    this.#history.ended(run);
+    return run.node;
   }
 
   #begin(run: Run): void {
@@ -101,11 +99,12 @@ class LocalEngine implements Engine {
   }
 
   async #conduct(run: Run): Promise<void> {
+    await awaitTurn(this.#parts.store, run, (id) => this.#runs.get(id));
     await advance(this.#parts, run, {
       history: this.#history,
       delegate: (parent, entry, request) => delegate(this.#parts, this, parent, entry, request),
       readOutput: (reader, reference) => readOutput(this.#parts, this.#history, reader, reference),
-      askPerson: (asking, approval) => this.#askPerson(asking, approval),
+      askPerson: (asking, approval, wait) => this.#askPerson(asking, approval, wait),
     });
     this.#runs.delete(run.node.id);
     if (this.#runs.size === 0) this.#pulse.stop();
@@ -133,13 +132,13 @@ class LocalEngine implements Engine {
     const { store } = this.#parts;
     const active = this.#runs.get(id);
     if (active) return active.node;
-    if (this.#stopping) throw new RotundaError("cancelled", "the engine is stopping");
-    const node = await store.node(id);
-    if (!node) throw new RotundaError("not_found", `there is no response ${id}`);
+    if (this.#stopping) throw new RotundaError("shutting_down", "the engine is stopping");
+    const node = await existingNode(store, id);
+    if (node.incompleteReason === "interrupted") return this.start(afterCut(node));
     if (node.endedAt !== null) {
       throw new RotundaError("response_ended", `response ${id} has already ended (${node.status})`);
     }
-    // Without its model it would only fail: better that it stays as it is.
+    // Without its model it would only fail.
     await this.#parts.models.get(node.model);
     const resuming = this.#resuming.get(id) ?? this.#take(id, approver);
     this.#resuming.set(id, resuming);
@@ -147,7 +146,8 @@ class LocalEngine implements Engine {
       const run = await resuming;
       if (!this.#runs.has(id) && !run.ended && !run.stopped) {
         const waited = Math.max(0, this.#parts.now() - run.node.createdAt - run.node.ran);
-        run.patch({ status: "in_progress", waited });
+        // One that waits behind its parent goes on waiting there.
+        run.patch(run.node.status === "queued" ? { waited } : { status: "in_progress", waited });
         this.#begin(run);
       }
       return run.node;
@@ -159,7 +159,7 @@ class LocalEngine implements Engine {
   /** The response as a run of this process. What is stored is read only once it is ours: before, it may still change. */
   async #take(id: string, approver: Approver | undefined): Promise<Run> {
     const { store } = this.#parts;
-    const lease = await store.claim(id, this.#owner);
+    const lease = await store.claim(id, this.#processName);
     const stored = lease && (await store.get(id));
     if (!stored)
       throw new RotundaError("owned_elsewhere", `response ${id} is being run by another process, or has ended`);
@@ -182,7 +182,7 @@ class LocalEngine implements Engine {
       if (signal?.aborted) return;
       if (events.length > 0) continue;
       if (run) {
-        await (this.#runs.has(id) ? run.changed() : Promise.resolve());
+        await (this.#runs.has(id) ? run.changed(signal) : Promise.resolve());
         if (run.failure) throw run.failure;
       } else if (!(await this.#lives(id))) {
         // It waits for a person, or its process is gone: what is stored has been told.
@@ -191,10 +191,9 @@ class LocalEngine implements Engine {
     }
   }
 
-  /** It is run by some process. */
   async #lives(id: string): Promise<boolean> {
     const lease = await this.#parts.store.leaseOf(id);
-    return lease !== undefined && (await this.#pulse.isAlive(lease.owner));
+    return lease !== undefined && (await this.#pulse.isAlive(lease.process));
   }
 
   async wait(id: string): Promise<ResponseNode> {
@@ -204,8 +203,7 @@ class LocalEngine implements Engine {
         await run.finished;
         if (run.failure) throw run.failure;
       }
-      const node = await this.#parts.store.node(id);
-      if (!node) throw new RotundaError("not_found", `there is no response ${id}`);
+      const node = await existingNode(this.#parts.store, id);
       if (node.endedAt !== null || node.status === "waiting") return node;
       if (!(await this.#lives(id))) {
         if (this.#stopping) return node;
@@ -217,12 +215,8 @@ class LocalEngine implements Engine {
     }
   }
 
-  async get(id: string): Promise<FullResponse> {
-    const stored = await this.#parts.store.get(id);
-    if (!stored) throw new RotundaError("not_found", `there is no response ${id}`);
-    const items = (side: Entry["side"]) =>
-      stored.entries.filter((entry) => entry.side === side).map(({ item }) => item);
-    return { ...stored.node, input: items("input"), output: items("output"), turns: finishedTurns(stored.entries) };
+  get(id: string): Promise<FullResponse> {
+    return fullResponse(this.#parts.store, id);
   }
 
   textOf(response: FullResponse): string {
@@ -231,11 +225,11 @@ class LocalEngine implements Engine {
 
   // ---- approvals
 
-  async #askPerson(run: Run, approval: Approval): Promise<Decision | undefined> {
+  async #askPerson(run: Run, approval: Approval, wait: boolean): Promise<Decision | undefined> {
     const { store } = this.#parts;
     const settled = decisionOf(await store.approval(approval.id));
     const { approver } = run;
-    if (settled || !approver) return settled;
+    if (settled || !approver || !wait) return settled;
     const line = this.#line(run);
     for (const one of line) one.stopwatch.pause();
     run.patch({ status: "waiting" });
@@ -260,35 +254,38 @@ class LocalEngine implements Engine {
   }
 
   async decide(approvalId: string, decision: Decision): Promise<Approval> {
-    const { store } = this.#parts;
-    const pending = await store.approval(approvalId);
-    if (!pending) throw new RotundaError("not_found", `there is no approval ${approvalId}`);
-    const now = this.#parts.now();
-    const settled: Approval = {
-      ...pending,
-      status: decision.decision === "allow" ? "allowed" : "denied",
-      reason: decision.reason ?? null,
-      decidedBy: decision.by,
-      decidedAt: now,
-    };
-    if (!(await store.settleApproval(settled))) {
-      throw new RotundaError("approval_settled", `approval ${approvalId} has already been answered`);
-    }
-    if (decision.decision === "allow" && decision.scope && decision.scope !== "once") {
-      const { scope } = decision;
-      const node = await store.node(pending.responseId);
-      const holder = scope === "session" ? await sessionOf(store, node) : (node?.workspace ?? "");
-      await store.addRule({ id: newId("rule", now), scope, holder, rule: pending.pattern, createdAt: now });
-    }
+    const settled = await settle(this.#parts, approvalId, decision);
     this.#pulse.tell(settled);
     return settled;
+  }
+
+  async goOn(approvalId: string): Promise<ResponseNode | undefined> {
+    const { store } = this.#parts;
+    const approval = await store.approval(approvalId);
+    const node = approval && (await store.node(approval.responseId));
+    if (!node) throw new RotundaError("not_found", `there is no approval ${approvalId}`);
+    if (node.endedAt !== null) {
+      const request = await childOfReturned(store, node);
+      return request && this.#start(request, async () => request.input);
+    }
+    const top = await outermost(store, node);
+    if (this.#runs.has(top.id) || top.endedAt !== null || (await this.#lives(top.id))) return undefined;
+    return this.resume(top.id);
+  }
+
+  async expireApprovals(): Promise<number> {
+    const expired = await expire(this.#parts);
+    for (const approval of expired) {
+      this.#pulse.tell(approval);
+      await this.goOn(approval.id);
+    }
+    return expired.length;
   }
 
   // ---- steer, cancel, call, stop
 
   async steer(id: string, items: Item[]): Promise<void> {
-    const node = await this.#parts.store.node(id);
-    if (!node) throw new RotundaError("not_found", `there is no response ${id}`);
+    const node = await existingNode(this.#parts.store, id);
     if (node.endedAt !== null) throw new RotundaError("response_ended", `response ${id} has already ended`);
     await this.#parts.store.sendControl({ responseId: id, kind: "steer", reason: null, items });
     this.#pulse.look();
@@ -301,30 +298,47 @@ class LocalEngine implements Engine {
       await run.finished;
       return;
     }
-    const node = await this.#parts.store.node(id);
-    if (!node) throw new RotundaError("not_found", `there is no response ${id}`);
+    const node = await existingNode(this.#parts.store, id);
     if (node.endedAt !== null) throw new RotundaError("response_ended", `response ${id} has already ended`);
     if (await this.#lives(id)) {
       await this.#parts.store.sendControl({ responseId: id, kind: "cancel", reason, items: null });
       return;
     }
-    await this.#cancelStored(id, reason);
+    await this.#endStored(id, { status: "cancelled", error: { code: "cancelled", message: reason } });
   }
 
   /** Nobody runs it: it is taken only to be ended. */
-  async #cancelStored(id: string, reason: string): Promise<void> {
+  async #endStored(id: string, stop: Stop): Promise<void> {
     const { store } = this.#parts;
     for (const child of await store.list({ callerResponseId: id, limit: 1_000 })) {
-      if (child.endedAt === null) await this.cancel(child.id, reason);
+      if (child.endedAt === null && !(await this.#lives(child.id))) await this.#endStored(child.id, stop);
     }
     const run = await this.#take(id, undefined);
-    run.stop({ status: "cancelled", error: { code: "cancelled", message: reason } });
+    run.stop(stop);
     this.#begin(run);
     await run.finished;
   }
 
-  async cancelAll(reason: string): Promise<number> {
-    const open = await this.#parts.store.list({ status: ["queued", "in_progress", "waiting"], limit: 100_000 });
+  async interrupt(id: string): Promise<void> {
+    const message = "the process that ran it ended before it did";
+    await this.#endStored(id, { status: "incomplete", reason: "interrupted", error: { code: "cancelled", message } });
+  }
+
+  async delete(id: string): Promise<void> {
+    const { store } = this.#parts;
+    const node = await existingNode(store, id);
+    if (node.endedAt === null) {
+      await this.cancel(id, "it was deleted");
+      await this.wait(id);
+    }
+    await store.delete(id);
+    this.#history.forget();
+  }
+
+  async cancelAll(reason: string, owner?: Owner): Promise<number> {
+    for (const { stop, by } of this.#directCalls) if (owner === undefined || owner === by) stop.abort(reason);
+    const status = ["queued", "in_progress", "waiting"] as const;
+    const open = await this.#parts.store.list({ status, limit: 100_000, ...(owner !== undefined && { owner }) });
     // A sub-agent is cancelled by its caller.
     const ids = new Set(open.map((node) => node.id));
     const outer = open.filter((node) => node.caller === null || !ids.has(node.caller.responseId));
@@ -332,12 +346,16 @@ class LocalEngine implements Engine {
     return outcomes.filter((outcome) => outcome.status === "fulfilled").length;
   }
 
-  call(
-    tool: string,
-    input: JsonObject,
-    options: { workspace: string; signal?: AbortSignal; by: string },
-  ): Promise<ToolResult> {
-    return directCall(this.#parts, tool, input, options);
+  async call(tool: string, input: JsonObject, options: DirectCallOptions): Promise<ToolResult> {
+    const stop = new AbortController();
+    const entry = { stop, by: options.by };
+    this.#directCalls.add(entry);
+    try {
+      const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal;
+      return await directCall(this.#parts, tool, input, { ...options, signal });
+    } finally {
+      this.#directCalls.delete(entry);
+    }
   }
 
   judge(tool: string, input: JsonObject, options: Parameters<Engine["judge"]>[2]): Promise<Judgement> {
@@ -349,16 +367,8 @@ class LocalEngine implements Engine {
     return profile === undefined ? all : toolsOf(await this.#parts.profiles.get(profile), all);
   }
 
-  async resolveId(part: string, kind: "response" | "conversation" | "approval" | "item"): Promise<string> {
-    if (isId(part)) return part;
-    if (!isIdPart(part)) {
-      throw new RotundaError("invalid_id", `"${oneLine(part, 40)}" is not an id, nor four or more characters of one`);
-    }
-    const found = await this.#parts.store.resolve(part, [kind]);
-    const [id] = found;
-    if (id === undefined) throw new RotundaError("not_found", `no ${kind} has an id that begins or ends with ${part}`);
-    if (found.length > 1) throw new RotundaError("ambiguous_id", `${part} fits several: ${found.join(", ")}`);
-    return id;
+  resolveId(part: string, kind: IdKind): Promise<string> {
+    return resolveId(this.#parts.store, part, kind);
   }
 
   async stop(): Promise<void> {
@@ -368,10 +378,4 @@ class LocalEngine implements Engine {
     await Promise.all(runs.map((run) => run.finished));
     this.#pulse.stop();
   }
-}
-
-function decisionOf(approval: Approval | undefined): Decision | undefined {
-  if (!approval || approval.status === "pending") return undefined;
-  const reason = approval.reason === null ? {} : { reason: approval.reason };
-  return { decision: approval.status === "allowed" ? "allow" : "deny", by: approval.decidedBy ?? "", ...reason };
 }

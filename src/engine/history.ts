@@ -12,6 +12,7 @@ import type { Run } from "./run.ts";
 interface Known {
   node: HistoryNode;
   previous: string | null;
+  omit: readonly string[];
 }
 
 const CACHE_LIMIT = 20_000;
@@ -30,22 +31,29 @@ export class History {
     if (!this.#known.has(id)) {
       for (const stored of await this.#store.path(id, (known) => this.#known.has(known))) this.#remember(stored);
     }
-    const nodes: HistoryNode[] = [];
+    const path: Known[] = [];
     for (let next: string | null = id; next !== null; ) {
       const known: Known | undefined = this.#known.get(next);
       // Dropped by the limit while we walk: read the whole path afresh.
-      if (!known) return (await this.#store.path(id)).map((stored) => this.#remember(stored));
-      nodes.push(known.node);
+      if (!known) return assemble((await this.#store.path(id)).map((stored) => this.#remember(stored)).reverse());
+      path.push(known);
       next = known.previous;
     }
-    return nodes.reverse();
+    return assemble(path);
   }
 
-  #remember({ node, entries }: StoredResponse): HistoryNode {
+  #remember({ node, entries }: StoredResponse): Known {
     if (this.#known.size >= CACHE_LIMIT) this.#known.clear();
     const history = { responseId: node.id, ended: true, entries: promptEntries(entries, node.status === "failed") };
-    this.#known.set(node.id, { node: history, previous: node.previousResponseId });
-    return history;
+    const { omit = [] } = node.settings;
+    const known = { node: history, previous: node.previousResponseId, omit };
+    this.#known.set(node.id, known);
+    return known;
+  }
+
+  /** Something was erased: nothing of it may stay in memory. */
+  forget(): void {
+    this.#known.clear();
   }
 
   /** A run that has just ended need not be read back. */
@@ -58,6 +66,22 @@ export class History {
     const entries = [...run.input, ...run.output.filter((entry) => entry !== undefined)];
     return { responseId: run.node.id, ended: false, entries: withoutCutAnswers(entries, false) };
   }
+}
+
+/** Root first, out of a path that begins at its end; without what was taken out further down. */
+function assemble(path: readonly Known[]): HistoryNode[] {
+  const omitted = new Set<string>();
+  const nodes: HistoryNode[] = [];
+  for (const { node, omit } of path) {
+    nodes.push(omitted.size === 0 ? node : without(node, omitted));
+    for (const item of omit) omitted.add(item);
+  }
+  return nodes.reverse();
+}
+
+function without(node: HistoryNode, omitted: ReadonlySet<string>): HistoryNode {
+  if (!node.entries.some(({ item }) => omitted.has(item.id))) return node;
+  return { ...node, entries: node.entries.filter(({ item }) => !omitted.has(item.id)) };
 }
 
 /** What an ended response contributes: nothing if it failed with nothing said. */

@@ -84,6 +84,11 @@ function named(rule: string, names: readonly string[]): boolean {
 
 const ownNames = (name: string) => namesOf({ name, server: "rotunda", serverName: name });
 
+/** Rules about bash hold for every tool of ours that runs shell lines. */
+function shellNames({ server }: Tool, { commands }: CallSubject): string[] {
+  return server === "rotunda" && commands !== undefined ? ownNames("bash") : [];
+}
+
 /** Patterns of files that `deny` rules keep from being read: whatever shows contents leaves these out. */
 export function unreadable(deny: readonly string[]): string[] {
   return deny.map(parseRule).flatMap(({ tool, pattern }) => {
@@ -97,6 +102,7 @@ function applies(text: string, effect: keyof PermissionRules, { tool, subject, w
   // A path that may not be read or written may not be searched or edited either.
   if (tool.server === "rotunda" && subject.paths && pattern !== null && tool.access !== "run")
     names.push(...ownNames(tool.access));
+  names.push(...shellNames(tool, subject));
   if (!named(name, names)) return false;
   if (pattern === null) return true;
   if (pattern === "") return false;
@@ -154,11 +160,12 @@ async function byShell(
   return verdict("ask", "there is no sandbox on this machine");
 }
 
-function hasPatterns({ tool, rules }: Question): boolean {
+function hasPatterns({ tool, subject, rules }: Question): boolean {
+  const names = [...namesOf(tool), ...shellNames(tool, subject)];
   return rules.some((set) =>
     [...set.deny, ...set.ask].some((text) => {
       const { tool: name, pattern } = parseRule(text);
-      return pattern !== null && named(name, namesOf(tool));
+      return pattern !== null && named(name, names);
     }),
   );
 }

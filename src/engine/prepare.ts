@@ -23,25 +23,38 @@ import type { Run } from "./run.ts";
 /** Characters of arguments that a tool is ever given. */
 const MAXIMUM_ARGUMENTS = 1_048_576;
 
+/** Milliseconds in which a person can answer: a week. */
+const APPROVAL_LIFE = 7 * 24 * 3_600_000;
+
 export type Prepared =
   /** It may start. */
-  | { kind: "ready"; entry: CallEntry; tool: Tool; input: JsonObject; isolation: Isolation; hiddenPaths: string[] }
+  | {
+      kind: "ready";
+      entry: CallEntry;
+      tool: Tool;
+      input: JsonObject;
+      isolation: Isolation;
+      hiddenPaths: string[];
+      /** Why it may, for the audit log. */
+      allowed: { why: string; approval?: string; approvedBy?: string; sandbox?: string };
+    }
   /** A person must answer first. */
   | { kind: "ask"; entry: CallEntry; tool: Tool; input: JsonObject; approval: Approval }
   /** It will not run; the text is the result. */
-  | { kind: "refused"; entry: CallEntry; text: string };
+  | { kind: "refused"; entry: CallEntry; text: string; why: string };
 
 export interface Authority {
   profile: Profile;
   offered: ReadonlyMap<string, Tool>;
   /** The answer of a person to this call, where there is one. */
-  answer: { approve: boolean; reason: string | null; digest: string } | undefined;
+  answer: { approve: boolean; reason: string | null; approval: Approval } | undefined;
   /** A person has been asked, and has not answered yet: the question stands, whatever the rules say by now. */
   asked: boolean;
 }
 
 export async function prepare(parts: EngineParts, run: Run, entry: CallEntry, authority: Authority): Promise<Prepared> {
-  const refused = (text: string): Prepared => ({ kind: "refused", entry, text });
+  const refused = (text: string, why = text): Prepared => ({ kind: "refused", entry, text, why: why.slice(0, 500) });
+  const denied = (why: string) => refused(deniedText(why), why);
   const input = parseArguments(entry.item.arguments);
   if (typeof input === "string") return refused(input);
   const name = entry.meta.tool ?? entry.item.name;
@@ -50,19 +63,19 @@ export async function prepare(parts: EngineParts, run: Run, entry: CallEntry, au
 
   const {
     arguments: rewritten = entry.meta.rewritten ? (JSON.parse(entry.meta.rewritten) as JsonObject) : undefined,
-    denied,
+    denied: deniedByHook,
   } = await runHooks(parts, run, "beforeToolCall", { tool: tool.name, arguments: input });
-  if (denied !== undefined) return refused(deniedText(denied));
+  if (deniedByHook !== undefined) return denied(deniedByHook);
   const final = rewritten ?? input;
   if (rewritten) entry.meta = { ...entry.meta, rewritten: canonicalJson(rewritten) };
 
   const subject = await subjectOf(tool, final, run.node.workspace);
   if (typeof subject === "string") return refused(subject);
   const verdict = await verdictOn(parts, run, tool, subject, authority);
-  if (verdict.effect === "deny") return refused(deniedText(verdict.why));
+  if (verdict.effect === "deny") return denied(verdict.why);
   const { answer, asked } = authority;
   // A no stands, whatever a rule that was learned since would allow.
-  if (answer?.approve === false) return refused(deniedText(answer.reason ?? "no reason was given"));
+  if (answer?.approve === false) return denied(answer.reason ?? "no reason was given");
   if (asked || (verdict.effect === "ask" && !answer)) {
     return {
       kind: "ask",
@@ -72,8 +85,9 @@ export async function prepare(parts: EngineParts, run: Run, entry: CallEntry, au
       approval: approvalFor(parts, run, entry, tool, final, subject, verdict),
     };
   }
-  if (verdict.effect === "ask" && answer?.digest !== digestOf(run, tool, final)) {
-    return refused(deniedText("the arguments are not those that were approved"));
+  // The question may have been put by the response before this one, which returned for it.
+  if (verdict.effect === "ask" && answer?.approval.digest !== digestOf(answer?.approval.responseId, tool, final)) {
+    return denied("the arguments are not those that were approved");
   }
   const trusted = verdict.byRule || verdict.effect === "ask" || verdict.why === "mode auto";
   const isolation = isolationOf(parts, run, authority.profile, trusted);
@@ -85,6 +99,11 @@ export async function prepare(parts: EngineParts, run: Run, entry: CallEntry, au
     input: final,
     isolation,
     hiddenPaths: hiddenPaths(parts, run, authority.profile),
+    allowed: {
+      why: verdict.why,
+      ...(answer && { approval: answer.approval.id, approvedBy: answer.approval.decidedBy ?? "" }),
+      ...(subject.commands !== undefined && { sandbox: await parts.sandbox.level() }),
+    },
   };
 }
 
@@ -214,19 +233,20 @@ function approvalFor(
     itemId: entry.item.id,
     tool: tool.name,
     arguments: parts.redact(text),
-    digest: digestOf(run, tool, input),
+    digest: digestOf(run.node.id, tool, input),
     why: verdict.why,
     pattern: patternFor(tool, subject, run.node.workspace),
     status: "pending",
     reason: null,
     decidedBy: null,
     createdAt: parts.now(),
+    expiresAt: parts.now() + APPROVAL_LIFE,
     decidedAt: null,
   };
 }
 
-function digestOf(run: Run, tool: Tool, input: JsonObject): string {
-  return hash("sha256", canonicalJson([run.node.id, tool.name, input]));
+function digestOf(responseId: string | undefined, tool: Tool, input: JsonObject): string {
+  return hash("sha256", canonicalJson([responseId ?? "", tool.name, input]));
 }
 
 export function deniedText(reason: string): string {

@@ -16,7 +16,7 @@ export interface PromptParts {
 }
 
 export function instructionsOf({ profile, node, tools, projectInstructions }: PromptParts): string {
-  const sections = [node.settings.instructions ?? profile.instructions];
+  const sections = [node.settings.instructions ?? profile.instructions, profile.guidelines ?? ""];
   if (tools.length > 0) sections.push(`You work in the directory ${node.workspace}. Relative paths start there.`);
   if (projectInstructions !== "") sections.push(projectInstructions);
   const advice = profile.advice ? tools.flatMap((tool) => (tool.advice === undefined ? [] : [tool.advice])) : [];

@@ -6,7 +6,7 @@
 import type { Approval } from "../types/approval.ts";
 import type { Item } from "../types/item.ts";
 import { newId } from "../util/ids.ts";
-import { ownerState } from "../util/owner.ts";
+import { processState } from "../util/process-name.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Run } from "./run.ts";
 
@@ -15,7 +15,7 @@ const RENEW = 10_000;
 
 export class Pulse {
   readonly #parts: EngineParts;
-  readonly #owner: string;
+  readonly #processName: string;
   readonly #runs: ReadonlyMap<string, Run>;
   readonly #approvals = new Map<string, (approval: Approval) => void>();
   #timer: NodeJS.Timeout | null = null;
@@ -23,9 +23,9 @@ export class Pulse {
   #renewed = 0;
   #busy = false;
 
-  constructor(parts: EngineParts, owner: string, runs: ReadonlyMap<string, Run>) {
+  constructor(parts: EngineParts, processName: string, runs: ReadonlyMap<string, Run>) {
     this.#parts = parts;
-    this.#owner = owner;
+    this.#processName = processName;
     this.#runs = runs;
   }
 
@@ -44,7 +44,7 @@ export class Pulse {
   #beat(): void {
     if (performance.now() - this.#renewed > RENEW) {
       this.#renewed = performance.now();
-      this.#parts.store.renew(this.#owner).catch((error: unknown) => this.#report(error));
+      this.#parts.store.renew(this.#processName).catch((error: unknown) => this.#report(error));
     }
     try {
       const version = this.#parts.store.version();
@@ -126,7 +126,7 @@ export class Pulse {
     await new Promise((resolve) => setTimeout(resolve, BEAT));
   }
 
-  async isAlive(owner: string): Promise<boolean> {
-    return owner !== this.#owner && ownerState(owner) !== "dead";
+  async isAlive(name: string): Promise<boolean> {
+    return name !== this.#processName && processState(name) !== "dead";
   }
 }

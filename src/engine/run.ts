@@ -6,6 +6,7 @@
  */
 
 import type { Approval } from "../types/approval.ts";
+import type { AuditEntry } from "../types/audit.ts";
 import type { Approver } from "../types/engine.ts";
 import { type RotundaError, toRotundaError } from "../types/error.ts";
 import type { NewEvent, RunEvent } from "../types/event.ts";
@@ -20,6 +21,8 @@ export interface Stop {
   status: EndedStatus | "shutdown";
   reason?: IncompleteReason;
   error?: ResponseError;
+  /** It ends because a person must answer; the answer starts its child. */
+  returned?: boolean;
 }
 
 /** Events kept in memory for watchers; older ones are read from the store. */
@@ -99,6 +102,10 @@ export class Run {
     this.#open().approvals.push(approval);
   }
 
+  audit(entry: AuditEntry): void {
+    this.#open().audits.push(entry);
+  }
+
   patch(change: Partial<ResponseNode>): void {
     this.node = { ...this.node, ...change };
     const batch = this.#open();
@@ -124,6 +131,7 @@ export class Run {
       entries: [],
       outputs: [],
       approvals: [],
+      audits: [],
       node: null,
     };
     this.#batch = batch;
@@ -154,14 +162,17 @@ export class Run {
     for (const watcher of this.#watchers) watcher();
   }
 
-  /** Resolves at the next publication, or when the run leaves this process. */
-  changed(): Promise<void> {
+  /** Resolves at the next publication, when the run leaves this process, or when `signal` is aborted. */
+  changed(signal?: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const watcher = () => {
         this.#watchers.delete(watcher);
+        signal?.removeEventListener("abort", watcher);
         resolve();
       };
       this.#watchers.add(watcher);
+      if (signal?.aborted) watcher();
+      else signal?.addEventListener("abort", watcher);
     });
   }
 

@@ -4,8 +4,12 @@ import type { Entry, Item, MessageItem } from "../types/item.ts";
 import type { FullResponse } from "../types/response.ts";
 import { newId } from "../util/ids.ts";
 
-export function inputEntries(input: string | Item[]): Entry[] {
-  const items: Item[] = typeof input === "string" ? [userMessage(input)] : input;
+/** A text is one user message. */
+export function itemsOf(input: string | Item[]): Item[] {
+  return typeof input === "string" ? [userMessage(input)] : input;
+}
+
+export function entriesOf(items: readonly Item[]): Entry[] {
   if (items.length === 0) throw new RotundaError("usage", "the input is empty");
   return items.map((item, position) => ({ side: "input", position, turn: 0, item, meta: {} }));
 }

@@ -31,6 +31,11 @@ export class Circuit {
     return now >= this.#retryAt;
   }
 
+  /** Milliseconds until it may be started without a call that needs it. */
+  waitFor(now: number): number {
+    return Math.max(0, this.#retryAt - now);
+  }
+
   /** Milliseconds for which calls are refused; 0 where they may try. */
   refusedFor(now: number): number {
     return this.#failures < OPEN_AFTER ? 0 : Math.max(0, this.#retryAt - now);

@@ -5,17 +5,19 @@
  * if the server still offers the tool with the very definition that the caller was shown; the pinned list
  * changes only here.
  */
+import type { HubLogLine } from "../types/app.ts";
 import type { ServerConfig } from "../types/config.ts";
 import type { JsonObject } from "../types/json.ts";
 import { visible } from "../util/text.ts";
 import { describeChange } from "./changes.ts";
 import { Circuit } from "./circuit.ts";
 import type { ListedTool, Listing } from "./definitions.ts";
-import { CallFailure, describe } from "./failures.ts";
+import { CallFailure, describe, orCancelled } from "./failures.ts";
 import type { HubEnvironment, ServerInfo, ServerState } from "./hub-types.ts";
+import type { ServerLog } from "./logs.ts";
 import { type Manifest, manifestKey, mergeListing, type PinnedTool, readManifest, writeManifest } from "./manifest.ts";
-import { createScrubber, serverEnvironment } from "./server-environment.ts";
-import type { CallOptions, Session, SessionTarget } from "./session.ts";
+import { createScrubber, sessionTarget } from "./server-environment.ts";
+import type { CallOptions, Session } from "./session.ts";
 import type { StdioTransport } from "./stdio-transport.ts";
 
 /** Milliseconds. */
@@ -46,10 +48,17 @@ export class Connection {
   #refreshTimer: NodeJS.Timeout | undefined;
   #refreshDelay = FIRST_REFRESH;
   #refreshedAt = 0;
+  readonly #log: ServerLog;
+  #reconnectTimer: NodeJS.Timeout | undefined;
+  /** It has worked in this process: it is worth bringing back. */
+  #worked = false;
+  #retiring = false;
+  readonly #underWay = new Set<Promise<unknown>>();
 
-  constructor(config: ServerConfig, environment: HubEnvironment) {
+  constructor(config: ServerConfig, environment: HubEnvironment, log: ServerLog) {
     this.config = config;
     this.#environment = environment;
+    this.#log = log;
     this.#scrub = createScrubber(config);
     this.#key = manifestKey(config);
     this.#manifest = readManifest(environment.directory, this.#key);
@@ -78,6 +87,8 @@ export class Connection {
     return {
       name: this.config.name,
       state: this.state,
+      connected: this.#session !== undefined,
+      enabled: true,
       transport: this.config.transport,
       toolCount: this.tools?.length ?? 0,
       origin: this.config.origin,
@@ -130,12 +141,13 @@ export class Connection {
 
   async #start(): Promise<Session> {
     const signal = this.#lifetime.signal;
+    const { clock, elicitations } = this.#environment;
     try {
       await this.#closing;
       // Neither child processes nor HTTP are loaded where remembered lists are enough.
       const { openSession } = await import("./session.ts");
       const session = await openSession({
-        target: this.#target(),
+        target: sessionTarget(this.config, this.#environment),
         version: this.#environment.version,
         era: this.#rememberedEra(),
         timeout: Math.max(HANDSHAKE_TIMEOUT, (this.config.startTimeout ?? 0) * 1000),
@@ -144,7 +156,14 @@ export class Connection {
         onClosed: () => this.#lost(session),
         onProcess: (transport) => {
           this.#process = transport;
+          transport.log = {
+            stderr: (piece) => this.#log.addOutput(clock.now(), piece),
+            skipped: (line) => this.#log.addSkipped(clock.now(), line),
+          };
         },
+        elicit: elicitations?.offered
+          ? (request, asking) => elicitations.ask(this.config.name, request, asking)
+          : undefined,
       });
       try {
         signal.throwIfAborted();
@@ -155,6 +174,7 @@ export class Connection {
       }
       this.#session = session;
       this.#failed = false;
+      this.#worked = true;
       this.#error = undefined;
       this.#say("info", `Connected to server: ${this.config.name} (${this.tools?.length ?? 0} tools)`);
       return session;
@@ -164,24 +184,6 @@ export class Connection {
     }
   }
 
-  #target(): SessionTarget {
-    const { config } = this;
-    if (config.transport === "http") {
-      if (!config.url) throw new Error("the server has no url");
-      return { endpoint: { url: config.url, headers: config.headers ?? {} } };
-    }
-    const { command } = config;
-    if (!command) throw new Error("the server has no command");
-    const request = () => ({
-      server: config.name,
-      command,
-      args: [...(config.args ?? [])],
-      env: serverEnvironment(config.env ?? {}),
-      cwd: config.cwd ?? this.#environment.workspace,
-    });
-    return { process: () => this.#environment.launch(request()) };
-  }
-
   #rememberedEra() {
     const era = this.#manifest?.era;
     return era && this.#environment.clock.now() - era.at < ERA_KEPT ? era.kind : undefined;
@@ -189,7 +191,19 @@ export class Connection {
 
   /** One attempt at a call. Throws `CallFailure`. */
   async call(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {
-    const session = await this.#openFor(options.signal);
+    if (this.#retiring) throw new CallFailure("refused", `the server ${this.config.name} is turned off or has changed`);
+    const call = this.#call(tool, input, options);
+    this.#underWay.add(call);
+    try {
+      return await call;
+    } finally {
+      this.#underWay.delete(call);
+    }
+  }
+
+  async #call(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {
+    // The opening is shared: a caller that gives up leaves it to the others.
+    const session = await orCancelled(() => this.open(), options.signal);
     const offered = this.tools?.find((each) => each.name === tool.name);
     const [server, name] = [this.config.name, visible(tool.name)];
     if (!offered) throw new CallFailure("refused", `the server ${server} no longer offers the tool ${name}`);
@@ -208,22 +222,6 @@ export class Connection {
       else if (error.listStale) await this.#refresh();
       else if (error.kind === "rejected" || error.kind === "answered") this.#circuit.succeed();
       throw error.sessionLost ? new CallFailure(error.kind, this.#explain(error.message), { cause: error }) : error;
-    }
-  }
-
-  /** The opening is shared: a caller that gives up leaves it to the others. */
-  async #openFor(signal: AbortSignal): Promise<Session> {
-    const cancelled = new CallFailure("cancelled", "the call was cancelled before it was sent");
-    if (signal.aborted) throw cancelled;
-    let stop: (() => void) | undefined;
-    const aborted = new Promise<never>((_resolve, reject) => {
-      stop = () => reject(cancelled);
-      signal.addEventListener("abort", stop, { once: true });
-    });
-    try {
-      return await Promise.race([this.open(), aborted]);
-    } finally {
-      if (stop) signal.removeEventListener("abort", stop);
     }
   }
 
@@ -313,6 +311,17 @@ export class Connection {
     this.#error = this.#scrub(visible(why));
     this.#circuit.fail(this.#environment.clock.now(), this.#process?.flooded ?? false);
     this.#say("warn", `Server ${this.config.name} failed: ${this.#explain(this.#error)}`);
+    this.#scheduleReconnect();
+  }
+
+  /** What worked is brought back by itself, after the circuit's delay; each failure doubles it. */
+  #scheduleReconnect(): void {
+    if (!this.#worked || this.#retiring || this.#reconnectTimer || !this.#environment.reconnect) return;
+    const wait = this.#circuit.waitFor(this.#environment.clock.now());
+    this.#reconnectTimer = setTimeout(() => {
+      this.#reconnectTimer = undefined;
+      if (!this.#session) this.open().catch(() => undefined);
+    }, wait).unref();
   }
 
   #stderrTail(): string {
@@ -329,6 +338,7 @@ export class Connection {
   }
 
   #say(level: "info" | "warn", text: string): void {
+    this.#log.add(this.#environment.clock.now(), text);
     this.#environment.notify({ responseId: null, level, topic: "mcp", text });
   }
 
@@ -347,7 +357,20 @@ export class Connection {
     await this.open();
   }
 
+  /** Takes no more calls; those under way run to their end, then it closes. */
+  async retire(): Promise<void> {
+    this.#retiring = true;
+    await Promise.allSettled(this.#underWay);
+    await this.close();
+  }
+
+  /** The log's lines, without this server's secrets. */
+  logs(): HubLogLine[] {
+    return this.#log.read(this.#scrub);
+  }
+
   async close(): Promise<void> {
+    clearTimeout(this.#reconnectTimer);
     this.#lifetime.abort(new Error("the hub is closed"));
     clearTimeout(this.#refreshTimer);
     await this.#opening?.catch(() => undefined);

@@ -42,6 +42,22 @@ export class CallFailure extends Error {
   }
 }
 
+/** What is shared by many callers, for one that may give up waiting for it. */
+export async function orCancelled<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  const cancelled = new CallFailure("cancelled", "the call was cancelled before it was sent");
+  if (signal.aborted) throw cancelled;
+  let stop: (() => void) | undefined;
+  const aborted = new Promise<never>((_resolve, reject) => {
+    stop = () => reject(cancelled);
+    signal.addEventListener("abort", stop, { once: true });
+  });
+  try {
+    return await Promise.race([work(), aborted]);
+  } finally {
+    if (stop) signal.removeEventListener("abort", stop);
+  }
+}
+
 /** Error code of a server that was sent headers which do not match its schema: it has not acted. */
 const HEADER_MISMATCH = -32020;
 const METHOD_NOT_FOUND = -32601;
@@ -83,6 +99,9 @@ export function toFailure(thrown: unknown): CallFailure {
       return new CallFailure("refused", "the server asks for input from a person, which is not enabled", {
         cause: thrown,
       });
+    case "CAPABILITY_NOT_SUPPORTED":
+      return new CallFailure("refused", "the server asks for something that is not enabled", { cause: thrown });
+    case "INPUT_REQUIRED_ROUNDS_EXCEEDED":
     case "INVALID_RESULT":
     case "CLIENT_HTTP_UNEXPECTED_CONTENT":
       return new CallFailure("answered", message, { cause: thrown });

@@ -1,7 +1,11 @@
 /** Hub types: what the hub is given and what it tells. */
+
+import type { HubLogLine } from "../types/app.ts";
 import type { ServerConfig } from "../types/config.ts";
+import type { Elicitation, ElicitationAnswer } from "../types/elicitation.ts";
 import type { Notify } from "../types/event.ts";
 import type { Tool, ToolSource } from "../types/tool.ts";
+import type { ElicitationDoor, Elicitations } from "./elicitation.ts";
 
 /** A command of a stdio server, before it is wrapped. */
 export interface LaunchRequest {
@@ -45,6 +49,10 @@ export interface HubOptions {
   /** Of Rotunda, told to servers. Default "0". */
   version?: string;
   clock?: HubClock;
+  /** Where there is none, servers are told that nobody can be asked. */
+  elicitation?: ElicitationDoor;
+  /** A server that worked and was lost is brought back without a call that needs it. Default true. */
+  reconnect?: boolean;
 }
 
 /** What one connection is given. */
@@ -56,17 +64,23 @@ export interface HubEnvironment {
   notify: Notify;
   version: string;
   clock: HubClock;
+  elicitations: Elicitations | undefined;
+  reconnect: boolean;
 }
 
 /**
  * disabled: by configuration or by `setEnabled`. configured: nothing is known yet. known: its tools are, from
  * an earlier time; no process. started: being connected. healthy: connected and listed. failed: see `error`.
+ * stopped: by `stop`, until it is started again.
  */
-export type ServerState = "disabled" | "configured" | "known" | "started" | "healthy" | "failed";
+export type ServerState = "disabled" | "stopped" | "configured" | "known" | "started" | "healthy" | "failed";
 
 export interface ServerInfo {
   name: string;
   state: ServerState;
+  /** There is a live session in this moment. */
+  connected: boolean;
+  enabled: boolean;
   transport: "stdio" | "http";
   toolCount: number;
   /** Where it was configured. */
@@ -105,8 +119,23 @@ export interface Hub extends ToolSource {
   test(name: string): Promise<ServerTest>;
   /** Ends the process and connects again. Throws `hub_unreachable`, `not_found`. */
   restart(name: string): Promise<void>;
-  /** Takes effect at the next `list`. Throws `not_found`. */
+  /** Ends the process now, and with it its calls; its tools are gone until it is started again. Throws `not_found`. */
+  stop(name: string): Promise<void>;
+  /** Takes effect at the next `list`; resolves when the calls under way have ended. Throws `not_found`. */
   setEnabled(name: string, enabled: boolean): Promise<void>;
   /** The changed definition of this tool (any accepted spelling) is the pinned one from now on. */
   accept(tool: string): Promise<void>;
+  /**
+   * These are the servers from now on. One that did not change keeps its process; calls of one that did, or that
+   * is gone or turned off, run to their end. Throws `config_invalid` and changes nothing.
+   */
+  replace(servers: readonly ServerConfig[]): void;
+  /** Starts in the background what is enabled and does not run. */
+  connect(): void;
+  /** The last 500 lines, oldest first. Throws `not_found`. */
+  logs(name: string): HubLogLine[];
+  clearLogs(name: string): void;
+  elicitations(): Elicitation[];
+  /** Throws `not_found`, `usage`. */
+  answerElicitation(id: string, answer: ElicitationAnswer): void;
 }

@@ -8,15 +8,21 @@
  */
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { HubLogLine } from "../types/app.ts";
 import type { ServerConfig } from "../types/config.ts";
+import type { Elicitation, ElicitationAnswer } from "../types/elicitation.ts";
 import { RotundaError } from "../types/error.ts";
+import type { JsonObject } from "../types/json.ts";
 import type { Access } from "../types/tool.ts";
+import { canonicalJson } from "../util/canonical.ts";
 import { matchesName } from "../util/text.ts";
 import { runCall } from "./calls.ts";
 import { describeChange } from "./changes.ts";
 import { Connection } from "./connection.ts";
+import { Elicitations } from "./elicitation.ts";
 import { describe } from "./failures.ts";
 import type { Hub, HubClock, HubEnvironment, HubOptions, HubTool, ServerInfo, ServerTest } from "./hub-types.ts";
+import { ServerLog } from "./logs.ts";
 import type { PinnedTool } from "./manifest.ts";
 import { NameIndex, toolName } from "./tool-names.ts";
 
@@ -35,20 +41,27 @@ const systemClock: HubClock = {
  * reserved name.
  */
 export function createHub(options: HubOptions): Hub {
+  checkNames(options.servers);
+  return new McpHub(options);
+}
+
+function checkNames(servers: readonly ServerConfig[]): void {
   const names = new Set<string>();
-  for (const { name, origin } of options.servers) {
+  for (const { name, origin } of servers) {
     if (name === RESERVED || name === "")
       throw new RotundaError("config_invalid", `An MCP server cannot be named ${JSON.stringify(name)} (${origin})`);
     if (names.has(name))
       throw new RotundaError("config_invalid", `Two MCP servers are named ${JSON.stringify(name)} (${origin})`);
     names.add(name);
   }
-  return new McpHub(options);
 }
 
 interface Entry {
   config: ServerConfig;
   enabled: boolean;
+  /** By `stop`, until it is started again. */
+  stopped: boolean;
+  log: ServerLog;
   connection: Connection | undefined;
 }
 
@@ -59,33 +72,39 @@ interface BuiltTool {
 }
 
 class McpHub implements Hub {
-  readonly #entries: Entry[];
+  #entries: Entry[];
   readonly #environment: HubEnvironment;
   #built = new Map<string, BuiltTool>();
   #list: readonly HubTool[] = [];
   #index: NameIndex<HubTool> | undefined;
   #closed = false;
+  /** Connections that only see their last calls through. */
+  readonly #retiring = new Set<Connection>();
 
   constructor(options: HubOptions) {
+    const clock = options.clock ?? systemClock;
+    const { elicitation, reconnect = true } = options;
     this.#environment = {
       directory: join(options.stateDir, "hub"),
       workspace: options.workspace,
       launch: options.launch,
       notify: options.notify,
       version: options.version ?? "0",
-      clock: options.clock ?? systemClock,
+      clock,
+      elicitations: elicitation && new Elicitations(elicitation, () => clock.now()),
+      reconnect,
     };
-    this.#entries = options.servers.map((config) => ({ config, enabled: !config.disabled, connection: undefined }));
+    this.#entries = options.servers.map(newEntry);
   }
 
   #connection(entry: Entry): Connection {
-    entry.connection ??= new Connection(entry.config, this.#environment);
+    entry.connection ??= new Connection(entry.config, this.#environment, entry.log);
     return entry.connection;
   }
 
   #enabled(): Connection[] {
     if (this.#closed) return [];
-    return this.#entries.filter((entry) => entry.enabled).map((entry) => this.#connection(entry));
+    return this.#entries.filter((entry) => entry.enabled && !entry.stopped).map((entry) => this.#connection(entry));
   }
 
   async list(signal?: AbortSignal): Promise<readonly HubTool[]> {
@@ -144,12 +163,14 @@ class McpHub implements Hub {
   servers(): ServerInfo[] {
     return this.#entries.map((entry) => {
       const info = this.#connection(entry).info();
-      return entry.enabled ? info : { ...info, state: "disabled" };
+      if (!entry.enabled) return { ...info, enabled: false, state: "disabled" };
+      return entry.stopped ? { ...info, state: "stopped" } : info;
     });
   }
 
   async test(name: string): Promise<ServerTest> {
     const entry = this.#entry(name);
+    entry.stopped = false;
     const connection = this.#connection(entry);
     const began = performance.now();
     const error = await connection.retry().then(
@@ -168,7 +189,10 @@ class McpHub implements Hub {
   }
 
   async restart(name: string): Promise<void> {
-    const connection = this.#connection(this.#entry(name));
+    const entry = this.#entry(name);
+    if (!entry.enabled) throw new RotundaError("usage", `MCP server ${name} is turned off`);
+    entry.stopped = false;
+    const connection = this.#connection(entry);
     try {
       await connection.restart();
     } catch (error) {
@@ -179,10 +203,66 @@ class McpHub implements Hub {
   async setEnabled(name: string, enabled: boolean): Promise<void> {
     const entry = this.#entry(name);
     entry.enabled = enabled;
-    if (enabled) return;
-    const connection = entry.connection;
+    entry.stopped = false;
+    if (!enabled) await this.#retire(entry);
+  }
+
+  async stop(name: string): Promise<void> {
+    const entry = this.#entry(name);
+    entry.stopped = true;
+    const { connection } = entry;
     entry.connection = undefined;
     await connection?.close();
+    entry.log.add(this.#environment.clock.now(), `Server ${name} stopped`);
+  }
+
+  replace(servers: readonly ServerConfig[]): void {
+    checkNames(servers);
+    const before = new Map(this.#entries.map((entry) => [entry.config.name, entry]));
+    this.#entries = servers.map((config) => {
+      const known = before.get(config.name);
+      before.delete(config.name);
+      if (!known) return newEntry(config);
+      const enabled = !config.disabled;
+      if (enabled !== known.enabled) known.stopped = false;
+      if (!enabled || !sameServer(known.config, config)) this.#retire(known).catch(() => undefined);
+      known.config = config;
+      known.enabled = enabled;
+      return known;
+    });
+    for (const gone of before.values()) this.#retire(gone).catch(() => undefined);
+  }
+
+  /** The entry's next connection is a new one. */
+  async #retire(entry: Entry): Promise<void> {
+    const { connection } = entry;
+    if (!connection) return;
+    entry.connection = undefined;
+    this.#retiring.add(connection);
+    await connection.retire();
+    this.#retiring.delete(connection);
+  }
+
+  connect(): void {
+    for (const connection of this.#enabled()) connection.open().catch(() => undefined);
+  }
+
+  logs(name: string): HubLogLine[] {
+    return this.#connection(this.#entry(name)).logs();
+  }
+
+  clearLogs(name: string): void {
+    this.#entry(name).log.clear();
+  }
+
+  elicitations(): Elicitation[] {
+    return this.#environment.elicitations?.pending() ?? [];
+  }
+
+  answerElicitation(id: string, answer: ElicitationAnswer): void {
+    const { elicitations } = this.#environment;
+    if (!elicitations) throw new RotundaError("not_found", `no elicitation ${id.slice(0, 60)} waits for an answer`);
+    elicitations.answer(id, answer);
   }
 
   async accept(tool: string): Promise<void> {
@@ -193,7 +273,9 @@ class McpHub implements Hub {
 
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.all(this.#entries.map((entry) => entry.connection?.close()));
+    this.#environment.elicitations?.close();
+    const connections = [...this.#entries.map((entry) => entry.connection), ...this.#retiring];
+    await Promise.all(connections.map((connection) => connection?.close()));
   }
 
   #entry(name: string): Entry {
@@ -201,6 +283,17 @@ class McpHub implements Hub {
     if (!entry) throw new RotundaError("not_found", `No MCP server is named ${name}`);
     return entry;
   }
+}
+
+function newEntry(config: ServerConfig): Entry {
+  return { config, enabled: !config.disabled, stopped: false, log: new ServerLog(), connection: undefined };
+}
+
+/** The same process would be started, and used in the same way. */
+function sameServer(before: ServerConfig, now: ServerConfig): boolean {
+  const essence = ({ disabled: _disabled, origin: _origin, ...rest }: ServerConfig) =>
+    canonicalJson(rest as unknown as JsonObject);
+  return essence(before) === essence(now);
 }
 
 function sameDefinition(before: PinnedTool, now: PinnedTool): boolean {

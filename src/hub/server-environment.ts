@@ -1,12 +1,14 @@
-/** Server environment: what a server's process is given, and what of it must not be shown. */
+/** Server environment: what is started or reached, what its process is given, and what of it must not be shown. */
 import type { ServerConfig } from "../types/config.ts";
 import { createRedactor } from "../util/secrets.ts";
+import type { HubEnvironment } from "./hub-types.ts";
+import type { SessionTarget } from "./session.ts";
 
 /** Never a key of ours: names that say where a person is and what their terminal can do. */
 const INHERITED = ["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
 /** The allowed part of our own environment with the configured variables over it. */
-export function serverEnvironment(configured: Readonly<Record<string, string>>): Record<string, string> {
+function serverEnvironment(configured: Readonly<Record<string, string>>): Record<string, string> {
   const environment: Record<string, string> = {};
   for (const [name, value] of Object.entries(process.env)) {
     const allowed = INHERITED.includes(name) || name.startsWith("LC_");
@@ -14,6 +16,24 @@ export function serverEnvironment(configured: Readonly<Record<string, string>>):
     if (allowed && value !== undefined && !value.startsWith("()")) environment[name] = value;
   }
   return { ...environment, ...configured };
+}
+
+/** Where a session of the server leads. Throws where the configuration does not say. */
+export function sessionTarget(config: ServerConfig, { launch, workspace }: HubEnvironment): SessionTarget {
+  if (config.transport === "http") {
+    if (!config.url) throw new Error("the server has no url");
+    return { endpoint: { url: config.url, headers: config.headers ?? {} } };
+  }
+  const { command } = config;
+  if (!command) throw new Error("the server has no command");
+  const request = () => ({
+    server: config.name,
+    command,
+    args: [...(config.args ?? [])],
+    env: serverEnvironment(config.env ?? {}),
+    cwd: config.cwd ?? workspace,
+  });
+  return { process: () => launch(request()) };
 }
 
 const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|AUTH|CREDENTIAL/i;

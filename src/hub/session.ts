@@ -1,14 +1,17 @@
 /**
  * Session: one live connection to one server, of either protocol generation, over either transport.
  *
- * Invariant: the client declares no capability (no sampling, elicitation or roots: the server's requests for
- * them are refused), compiles no foreign schema, and the library is loaded by `openSession` and not before.
+ * Invariant: the client declares no capability but elicitation, and that only where a person can answer (sampling and
+ * roots are refused); while a person is asked, no call of the session spends its time; it compiles no foreign schema, and the library is loaded by `openSession` and not before.
  * stdio begins with the 2025 handshake, HTTP probes for 2026-07-28 first; what worked is told for next time.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client, ClientOptions, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import type { ElicitationAnswer } from "../types/elicitation.ts";
 import type { JsonObject } from "../types/json.ts";
+import { CallTimers } from "./call-timers.ts";
 import { isObject, type ListedTool, type Listing, ListingReader } from "./definitions.ts";
+import type { ElicitationRequest } from "./elicitation.ts";
 import { CallFailure, describe, toFailure } from "./failures.ts";
 import { createHttpTransport, type HttpEndpoint } from "./http-transport.ts";
 import type { LaunchCommand } from "./hub-types.ts";
@@ -22,6 +25,8 @@ const LIST_TIMEOUT = 30_000;
 const GOODBYE_TIMEOUT = 1000;
 const FIRST_LISTEN_DELAY = 2000;
 const LAST_LISTEN_DELAY = 60_000;
+/** As long as a timer can be. */
+const LONGEST = 2 ** 31 - 1;
 
 export interface CallOptions {
   signal: AbortSignal;
@@ -56,17 +61,22 @@ export interface SessionOptions {
   onToolsChanged(): void;
   /** The connection ended by itself; once. */
   onClosed(): void;
+  /** Asks a person; absent: nobody can be asked. Never rejects. */
+  elicit: ((request: ElicitationRequest, signal: AbortSignal) => Promise<ElicitationAnswer>) | undefined;
   /** The process as soon as it exists: its stderr matters most when the handshake fails. */
   onProcess(transport: StdioTransport): void;
 }
 
+type Opening = SessionOptions & { timers: CallTimers };
+
 /** Connects. Throws what the last attempt threw. */
-export async function openSession(options: SessionOptions): Promise<Session> {
-  const { target } = options;
+export async function openSession(given: SessionOptions): Promise<Session> {
+  const { target } = given;
+  const options: Opening = { ...given, timers: new CallTimers() };
   return "process" in target ? openProcess(target.process, options) : openEndpoint(target.endpoint, options);
 }
 
-async function openProcess(command: () => Promise<LaunchCommand>, options: SessionOptions): Promise<Session> {
+async function openProcess(command: () => Promise<LaunchCommand>, options: Opening): Promise<Session> {
   const eras: Era[] = options.era === "modern" ? ["modern", "legacy"] : ["legacy", "modern"];
   for (const era of eras) {
     const last = era === eras.at(-1);
@@ -96,7 +106,7 @@ function startFailure(error: unknown, transport: StdioTransport): Error {
   return ended ? new Error(`the server ${transport.ending}`, { cause: error }) : new Error(describe(error));
 }
 
-async function openEndpoint(endpoint: HttpEndpoint, options: SessionOptions): Promise<Session> {
+async function openEndpoint(endpoint: HttpEndpoint, options: Opening): Promise<Session> {
   const connect = async (knownLegacy: boolean): Promise<Session> => {
     const client = await createClient(options, { mode: "auto" });
     const transport = await createHttpTransport(endpoint);
@@ -123,15 +133,17 @@ async function openEndpoint(endpoint: HttpEndpoint, options: SessionOptions): Pr
 }
 
 async function createClient(
-  options: SessionOptions,
+  options: Opening,
   versionNegotiation: ClientOptions["versionNegotiation"],
 ): Promise<Client> {
   const { Client: McpClient } = await import("@modelcontextprotocol/client");
+  const { elicit, timers } = options;
   const client = new McpClient(
     { name: "rotunda", version: options.version },
     {
-      capabilities: {},
-      inputRequired: { autoFulfill: false },
+      capabilities: elicit ? { elicitation: { form: {}, url: {} } } : {},
+      // 2026-07-28: a result that asks is sent again with the answer, by the same handler.
+      inputRequired: { autoFulfill: elicit !== undefined },
       jsonSchemaValidator: {
         getValidator: () => (data) => ({ valid: true, data: data as never, errorMessage: undefined }),
       },
@@ -139,6 +151,12 @@ async function createClient(
     },
   );
   client.setNotificationHandler("notifications/tools/list_changed", () => options.onToolsChanged());
+  if (elicit) {
+    client.setRequestHandler("elicitation/create", async ({ params }, { mcpReq }) => {
+      const { action, content } = await timers.whileAsking(elicit(params as ElicitationRequest, mcpReq.signal));
+      return { action, ...(content && { content: content as Record<string, string> }) };
+    });
+  }
   return client;
 }
 
@@ -152,6 +170,8 @@ class LiveSession implements Session {
   readonly process: StdioTransport | undefined;
   readonly #client: Client;
   readonly #http: StreamableHTTPClientTransport | undefined;
+  /** Set where calls may wait for a person. */
+  readonly #timers: CallTimers | undefined;
   readonly #underWay = new Set<Promise<unknown>>();
   #closing = false;
 
@@ -160,12 +180,13 @@ class LiveSession implements Session {
     era: Era,
     process: StdioTransport | undefined,
     http: StreamableHTTPClientTransport | undefined,
-    options: SessionOptions,
+    options: Opening,
   ) {
     this.era = era;
     this.process = process;
     this.#client = client;
     this.#http = http;
+    this.#timers = options.elicit && options.timers;
     client.onclose = () => {
       if (!this.#closing) options.onClosed();
     };
@@ -216,7 +237,11 @@ class LiveSession implements Session {
 
   async #send(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {
     const params = { name: tool.name, arguments: input };
-    const requestOptions = { signal: options.signal, timeout: options.timeout, onprogress: options.progress };
+    const timer = this.#timers?.start(options.timeout);
+    const signal = timer ? AbortSignal.any([options.signal, timer.signal]) : options.signal;
+    // The library's own timer cannot stand still.
+    const timeout = timer ? LONGEST : options.timeout;
+    const requestOptions = { signal, timeout, onprogress: options.progress };
     try {
       if (tool.headers && this.era === "modern") {
         const toolDefinition = { name: tool.name, inputSchema: { ...tool.input, type: "object" as const } };
@@ -225,6 +250,8 @@ class LiveSession implements Session {
       return await this.#client.request({ method: "tools/call", params }, anyResult, requestOptions);
     } catch (error) {
       throw this.#failure(error, options.signal);
+    } finally {
+      timer?.stop();
     }
   }
 

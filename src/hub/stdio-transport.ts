@@ -37,6 +37,8 @@ export class StdioTransport implements Transport {
   ending: string | undefined;
   /** It was killed because it flooded us. */
   flooded = false;
+  /** Hears what the process writes beside its messages. */
+  log: { stderr(piece: Buffer): void; skipped(line: Buffer): void } | undefined;
 
   readonly #command: LaunchCommand;
   #running: RunningProcess | undefined;
@@ -167,7 +169,10 @@ export class StdioTransport implements Transport {
     this.#unasked += line.length + 1;
     for (const message of messages) {
       if (isMessage(message) && this.#admits(message)) this.onmessage?.(message);
-      else this.skipped++;
+      else {
+        this.skipped++;
+        if (message === undefined) this.log?.skipped(line);
+      }
     }
     if (this.#unasked > MAX_UNASKED) this.#flood(`wrote ${MAX_UNASKED / MEBIBYTE} MiB that nobody had asked for`);
   }
@@ -190,6 +195,7 @@ export class StdioTransport implements Transport {
   }
 
   #keepStderr(chunk: Buffer): void {
+    this.log?.stderr(chunk);
     this.#stderr.push(chunk);
     this.#stderrSize += chunk.length;
     // Compacted only now and then: a flood of short lines must not copy the whole tail for each of them.

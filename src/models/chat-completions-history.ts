@@ -10,6 +10,7 @@ import type { Entry, Item, McpCallItem, MessageItem } from "../types/item.ts";
 import type { JsonObject } from "../types/json.ts";
 import type { HistoryNode } from "../types/model.ts";
 import { jsonDepth, MAX_DEPTH } from "../util/limits.ts";
+import { flatName } from "../util/text.ts";
 
 /** How an endpoint wants its own reasoning back: as it was given, never, or on every turn with calls. */
 export type ReasoningBack = "own" | "none" | "always";
@@ -278,7 +279,8 @@ class FragmentBuilder {
     const clientId = item.type === "function_call" ? item.call_id : null;
     const id = this.#chooseId([entry.meta.callId, clientId, item.id]);
     this.#calls.push({ id, clientId, output: item.type === "mcp_call" ? quote(item, outputOf(item)) : null });
-    const name = (entry.meta.tool ?? item.name).replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 64) || "unknown";
+    const named = item.type === "function_call" && item.namespace ? flatName(item.namespace, item.name) : item.name;
+    const name = (entry.meta.tool ?? named).replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 64) || "unknown";
     const given = (raw?.call_fields as JsonObject | undefined)?.[String(number)];
     const extra = this.#options.reasoningBack === "none" || !given ? "" : `,${JSON.stringify(given).slice(1, -1)}`;
     return `{"id":"${id}","type":"function","function":{"name":"${name}","arguments":${JSON.stringify(safeArguments(item.arguments))}}${extra}}`;

@@ -7,6 +7,7 @@
  */
 import type { ModelConfig } from "../types/config.ts";
 import type { ModelRequest, ToolDefinition } from "../types/model.ts";
+import type { TextFormat } from "../types/response.ts";
 import { HistoryRenderer, type ReasoningBack } from "./chat-completions-history.ts";
 import type { Complaint } from "./upstream-error.ts";
 
@@ -20,6 +21,10 @@ const optionalFields = [
   "reasoning_effort",
   "reasoning",
   "usage",
+  "top_p",
+  "seed",
+  "presence_penalty",
+  "frequency_penalty",
 ];
 
 const refusalWords =
@@ -80,9 +85,9 @@ export class RequestRenderer {
   #renderTools(tools: readonly ToolDefinition[]): string {
     let text = this.#tools.get(tools);
     if (text === undefined) {
-      const list = tools.map(({ name, description, input }) => {
+      const list = tools.map(({ name, description, input, strict }) => {
         const parameters = input.type === "object" ? input : { ...input, type: "object" };
-        return { type: "function", function: { name, description, parameters } };
+        return { type: "function", function: { name, description, parameters, ...(strict && { strict }) } };
       });
       text = JSON.stringify(list);
       this.#tools.set(tools, text);
@@ -108,7 +113,9 @@ export class RequestRenderer {
       else if (choice !== "auto") fields.tool_choice = choice;
       if (!request.parallelToolCalls) fields.parallel_tool_calls = false;
     }
-    if (typeof config.reasoning === "string") fields.reasoning_effort = config.reasoning;
+    Object.assign(fields, wordingFields(request));
+    if (request.reasoningEffort !== undefined) fields.reasoning_effort = request.reasoningEffort;
+    else if (typeof config.reasoning === "string") fields.reasoning_effort = config.reasoning;
     else if (config.reasoning !== undefined) fields.reasoning = config.reasoning;
     if (this.#isOpenAi) fields.prompt_cache_key = request.cacheKey;
     if (this.#isOpenRouter) fields.usage = { include: true };
@@ -176,6 +183,26 @@ export class RequestRenderer {
     this.#dropped.add(field);
     return true;
   }
+}
+
+/** What the answer must be, and how its words are chosen. */
+function wordingFields({ format, sampling = {} }: ModelRequest): Record<string, unknown> {
+  const { topP, stop, seed, presencePenalty, frequencyPenalty } = sampling;
+  const fields = {
+    top_p: topP,
+    stop,
+    seed,
+    presence_penalty: presencePenalty,
+    frequency_penalty: frequencyPenalty,
+    response_format: format && format.type !== "text" ? responseFormat(format) : undefined,
+  };
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}
+
+function responseFormat(format: TextFormat): unknown {
+  if (format.type !== "json_schema") return { type: format.type };
+  const { type, ...schema } = format;
+  return { type, json_schema: schema };
 }
 
 /** What was asked for now beats the configuration, and that beats what holds by default. */

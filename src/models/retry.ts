@@ -32,7 +32,7 @@ export const realTimes: RetryTimes = {
     }),
 };
 
-const FIRST_WAIT = 500;
+const FIRST_WAIT = 300;
 const LONGEST_WAIT = 30_000;
 
 /** Milliseconds before the retry with this number, from 1: doubling, give or take a quarter. */

@@ -17,6 +17,8 @@ export interface ProfilesOptions {
   systemPrompt?: string;
   /** False: tools' advice stays out of every prompt. */
   advice: boolean;
+  /** False: no profile calls tools beside each other. */
+  parallel?: boolean;
 }
 
 export interface Profiles {
@@ -47,6 +49,7 @@ export function createProfiles(options: ProfilesOptions): Profiles {
       profile.instructions = options.systemPrompt;
     }
     if (!options.advice) profile.advice = false;
+    if (options.parallel === false) profile.parallel = false;
     return profile;
   }
 
@@ -68,7 +71,7 @@ export function createProfiles(options: ProfilesOptions): Profiles {
 }
 
 async function merge(name: string, base: Profile, config: ProfileConfig): Promise<Profile> {
-  const { maxTurns, limits, instructions, readOnly, permissions, extends: _extends, ...rest } = config;
+  const { maxTurns, limits, instructions, readOnly, permissions, onApproval, extends: _extends, ...rest } = config;
   const merged: Profile = {
     ...base,
     ...rest,
@@ -76,6 +79,8 @@ async function merge(name: string, base: Profile, config: ProfileConfig): Promis
     limits: { ...base.limits, ...(maxTurns !== undefined && { turns: maxTurns }), ...limits },
     readOnly: base.readOnly || readOnly === true,
   };
+  if (onApproval === "auto") delete merged.onApproval;
+  else if (onApproval !== undefined) merged.onApproval = onApproval;
   if (instructions !== undefined) merged.instructions = await instructionsText(name, instructions);
   if (permissions) {
     const { allow = [], ask = [], deny = [] } = base.permissions ?? {};

@@ -17,9 +17,9 @@
  *   X index state                 mcp_call in_progress, completed, failed
  *   E type status                 the end
  */
-import { RotundaError } from "../types/error.ts";
+import { type ErrorCode, RotundaError } from "../types/error.ts";
 import type { DeltaType, NewEvent, RunEvent } from "../types/event.ts";
-import type { ContentPart, Item } from "../types/item.ts";
+import type { ContentPart, Item, ReasoningText } from "../types/item.ts";
 import type { Json, JsonObject } from "../types/json.ts";
 import type { EndedStatus } from "../types/response.ts";
 
@@ -98,6 +98,8 @@ function encodeOne(event: Exclude<RunEvent, { delta: string }>): Row {
     case "response.mcp_call.completed":
     case "response.mcp_call.failed":
       return ["X", event.output_index, event.type.slice("response.mcp_call.".length)];
+    case "error":
+      return ["!", event.code, event.message];
     default:
       return ["E", event.type.slice("response.".length), event.status];
   }
@@ -125,6 +127,7 @@ function decodeRow(row: Row, itemAt: (index: number) => Item | undefined): NewEv
   if (letter === "E") {
     return [{ type: `response.${row[1] as string}` as "response.completed", status: row[2] as EndedStatus }];
   }
+  if (letter === "!") return [{ type: "error", code: row[1] as ErrorCode, message: row[2] as string }];
   const output_index = row[1] as number;
   if (letter === "A") {
     return [{ type: "response.output_item.added", output_index, item: row[2] as unknown as Item }];
@@ -158,13 +161,14 @@ function decodeRow(row: Row, itemAt: (index: number) => Item | undefined): NewEv
 }
 
 /** A content part before anything was written into it. */
-function emptyPart(type: string): ContentPart {
+function emptyPart(type: string): ContentPart | ReasoningText {
+  if (type === "reasoning_text") return { type: "reasoning_text", text: "" };
   return type === "refusal" ? { type: "refusal", refusal: "" } : { type: "output_text", text: "", annotations: [] };
 }
 
-function partOf(item: Item, index: number): ContentPart {
-  const part = item.type === "message" ? item.content[index] : undefined;
-  return part ?? emptyPart("output_text");
+function partOf(item: Item, index: number): ContentPart | ReasoningText {
+  const part = item.type === "message" || item.type === "reasoning" ? item.content[index] : undefined;
+  return part ?? emptyPart(item.type === "reasoning" ? "reasoning_text" : "output_text");
 }
 
 function textOf(item: Item, index: number): string {

@@ -4,35 +4,46 @@
  * Invariant: a step, once released, never changes. All steps that are due run in one transaction, and
  * `user_version` counts those that ran.
  *
- * responses  one row per node of the tree; `body` is JSON of what nobody searches by
- * entries    its items; `key` is number << 24 | side << 23 | position (side 0: input, 1: output)
- * events     its log, one row per commit: `key` is number << 24 | first, `body` holds first..last (see codec.ts)
- * outputs    the whole of tool outputs that were cut for the model
+ * responses      one row per node of the tree; `body` is JSON of what nobody searches by. `deleted_at`: only `path` still
+ *                gives it. An empty body: erased (see sqlite-erase.ts)
+ * entries        its items; `key` is number << 24 | side << 23 | position (side 0: input, 1: output)
+ * events         its log, one row per commit: `key` is number << 24 | first, `body` holds first..last (see codec.ts)
+ * outputs        the whole of tool outputs that were cut for the model
+ * conversations  `borrowed` is 1 where the head is a response of another conversation, so that those that point at a
+ *                response are found without an index that every turn would have to keep
+ * audit          the chain of hashes; the row at the greatest key is its end (see sqlite-audit.ts)
+ * erasure        one row: how many erasures there were, and how many of them are out of the write-ahead log
+ *
  * Times are milliseconds since the epoch. The keys are packed so that each of the two large tables is one tree
- * that grows at its end: a commit touches half the pages that it would with an index beside each.
+ * that grows at its end: a commit touches half the pages that it would with an index beside each. For the same
+ * reason responses are listed by their number, which every index holds anyhow, and not by their id; those of the
+ * machine's own user are in no index by owner (newest first, they are a walk along the table); and what every turn
+ * writes is made first, so that it lies together.
  */
+
+/** The key of the audit log's end: the greatest integer that is exact in JavaScript. */
+export const AUDIT_END = Number.MAX_SAFE_INTEGER;
 
 export const migrations: readonly string[] = [
   `
   CREATE TABLE responses (
     number INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
+    owner TEXT NOT NULL,
     previous_response_id TEXT,
     caller_response_id TEXT,
     caller_item_id TEXT,
     conversation_id TEXT,
     status TEXT NOT NULL,
     body TEXT NOT NULL,
-    owner TEXT,
+    process TEXT,
     fence INTEGER NOT NULL DEFAULT 1,
     lease_until INTEGER NOT NULL DEFAULT 0,
     created_at INTEGER NOT NULL,
     ended_at INTEGER,
+    deleted_at INTEGER,
     hash TEXT
   );
-  CREATE INDEX responses_previous ON responses (previous_response_id) WHERE previous_response_id IS NOT NULL;
-  CREATE INDEX responses_caller ON responses (caller_response_id) WHERE caller_response_id IS NOT NULL;
-  CREATE INDEX responses_open ON responses (status) WHERE ended_at IS NULL;
   CREATE TABLE entries (
     key INTEGER PRIMARY KEY,
     turn INTEGER NOT NULL,
@@ -44,28 +55,45 @@ export const migrations: readonly string[] = [
     last INTEGER NOT NULL,
     body TEXT NOT NULL
   );
+  CREATE TABLE conversations (
+    id TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    name TEXT,
+    title TEXT NOT NULL,
+    head TEXT,
+    borrowed INTEGER NOT NULL,
+    workspace TEXT NOT NULL,
+    metadata TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE INDEX responses_open ON responses (status) WHERE ended_at IS NULL;
+  CREATE INDEX conversations_used ON conversations (owner, updated_at);
+  CREATE TABLE audit (
+    sequence INTEGER PRIMARY KEY,
+    hash TEXT NOT NULL,
+    body TEXT NOT NULL
+  );
+  INSERT INTO audit VALUES (${AUDIT_END}, '${"0".repeat(64)}', '0');
+  CREATE INDEX responses_previous ON responses (previous_response_id) WHERE previous_response_id IS NOT NULL;
+  CREATE INDEX responses_caller ON responses (caller_response_id) WHERE caller_response_id IS NOT NULL;
+  CREATE INDEX responses_owner ON responses (owner) WHERE deleted_at IS NULL AND owner <> 'local';
+  CREATE UNIQUE INDEX conversations_name ON conversations (owner, name) WHERE name IS NOT NULL;
+  CREATE INDEX conversations_borrowed ON conversations (head) WHERE borrowed = 1;
   CREATE TABLE outputs (
     item_id TEXT PRIMARY KEY,
     response_id TEXT NOT NULL,
     text TEXT NOT NULL
   );
-  CREATE TABLE conversations (
-    id TEXT PRIMARY KEY,
-    name TEXT,
-    title TEXT NOT NULL,
-    head TEXT,
-    workspace TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL
-  ) WITHOUT ROWID;
-  CREATE UNIQUE INDEX conversations_name ON conversations (name) WHERE name IS NOT NULL;
+  CREATE INDEX outputs_response ON outputs (response_id);
   CREATE TABLE approvals (
     id TEXT PRIMARY KEY,
     response_id TEXT NOT NULL,
     status TEXT NOT NULL,
     body TEXT NOT NULL
   ) WITHOUT ROWID;
-  CREATE INDEX approvals_pending ON approvals (response_id) WHERE status = 'pending';
+  CREATE INDEX approvals_response ON approvals (response_id);
+  CREATE INDEX approvals_pending ON approvals (id) WHERE status = 'pending';
   CREATE TABLE rules (
     id TEXT PRIMARY KEY,
     scope TEXT NOT NULL,
@@ -80,5 +108,31 @@ export const migrations: readonly string[] = [
     reason TEXT,
     items TEXT
   );
+  CREATE TABLE idempotency (
+    owner TEXT NOT NULL,
+    key TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    response_id TEXT,
+    status INTEGER,
+    answer TEXT,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (owner, key)
+  ) WITHOUT ROWID;
+  CREATE INDEX idempotency_expiry ON idempotency (expires_at);
+  CREATE INDEX idempotency_answers ON idempotency (response_id) WHERE response_id IS NOT NULL AND answer IS NOT NULL;
+  CREATE TABLE tokens (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    revoked_at INTEGER,
+    body TEXT NOT NULL
+  ) WITHOUT ROWID;
+  CREATE TABLE erasure (
+    number INTEGER PRIMARY KEY,
+    done INTEGER NOT NULL,
+    truncated INTEGER NOT NULL
+  );
+  INSERT INTO erasure VALUES (1, 0, 0);
   `,
 ];

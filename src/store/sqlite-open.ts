@@ -1,7 +1,8 @@
 /**
  * Opening the SQLite file, its settings and its migrations, and SQLite's errors as ours.
  *
- * Invariant: a database that this returns is in WAL mode with `synchronous=FULL` and at the newest schema.
+ * Invariant: a database that this returns is in WAL mode with `synchronous=FULL` and at the newest schema, and what
+ * is deleted in it is overwritten.
  */
 
 import { closeSync, mkdirSync, openSync, statfsSync } from "node:fs";
@@ -25,7 +26,7 @@ export async function openDatabase(path: string): Promise<DatabaseSync> {
     try {
       db = new DatabaseSync(path, { timeout: BUSY_TIMEOUT });
       db.exec(`PRAGMA page_size = ${PAGE_SIZE}; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-        PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864`);
+        PRAGMA secure_delete = ON; PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864`);
       migrate(db, path);
       return db;
     } catch (error) {

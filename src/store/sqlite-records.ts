@@ -1,40 +1,14 @@
 /**
- * What every table of the SQLite store shares (prepared statements, the commit clock), and the small
- * tables: conversations, approvals, rules, controls.
+ * The small tables: approvals, rules, controls, tokens.
  *
- * Invariant: an approval leaves "pending" once; a control is taken once.
+ * Invariant: an approval leaves "pending" once; a control is taken once; of the tokens in force no two have one name.
  */
-import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { Approval, LearnedRule } from "../types/approval.ts";
+import { RotundaError } from "../types/error.ts";
 import type { Item } from "../types/item.ts";
-import type { Conversation } from "../types/response.ts";
-import type { Control } from "../types/store.ts";
-import { CommitClock } from "./clock.ts";
-import { explain, isBusy } from "./sqlite-open.ts";
-
-export interface SqliteOptions {
-  /** Called before and after each commit; tests kill the process there. */
-  probe?: (moment: "before" | "after") => void;
-  /** Milliseconds of a lease. Default 30,000. */
-  lease?: number;
-}
-
-export type Parameter = string | number | null;
-
-interface ConversationRow {
-  id: string;
-  name: string | null;
-  title: string;
-  head: string | null;
-  workspace: string;
-  created_at: number;
-  updated_at: number;
-}
-
-function conversationOf(row: ConversationRow): Conversation {
-  const { created_at: createdAt, updated_at: updatedAt, ...rest } = row;
-  return { ...rest, createdAt, updatedAt };
-}
+import type { Control, Store } from "../types/store.ts";
+import type { Token } from "../types/token.ts";
+import type { Parameter, SqliteDatabase } from "./sqlite-database.ts";
 
 interface RuleRow {
   id: string;
@@ -52,85 +26,16 @@ interface ControlRow {
   items: string | null;
 }
 
-export class SqliteRecords {
-  protected readonly clock: CommitClock;
-  readonly #db: DatabaseSync;
-  readonly #statements = new Map<string, StatementSync>();
+export class Records {
+  readonly #db: SqliteDatabase;
 
-  constructor(db: DatabaseSync, options: SqliteOptions) {
+  constructor(db: SqliteDatabase) {
     this.#db = db;
-    const transactions = {
-      begin: () => {
-        try {
-          this.run("BEGIN IMMEDIATE");
-          return true;
-        } catch (error) {
-          if (isBusy(error)) return false;
-          throw error;
-        }
-      },
-      commit: () => void this.run("COMMIT"),
-      rollback: () => void this.run("ROLLBACK"),
-      explain,
-    };
-    this.clock = new CommitClock(transactions, options.probe);
   }
 
-  #prepare(sql: string): StatementSync {
-    let statement = this.#statements.get(sql);
-    if (!statement) {
-      statement = this.#db.prepare(sql);
-      this.#statements.set(sql, statement);
-    }
-    return statement;
-  }
-
-  protected run(sql: string, ...parameters: Parameter[]): number {
-    return Number(this.#prepare(sql).run(...parameters).changes);
-  }
-
-  protected one<T>(sql: string, ...parameters: Parameter[]): T | undefined {
-    return this.#prepare(sql).get(...parameters) as T | undefined;
-  }
-
-  protected all<T>(sql: string, ...parameters: Parameter[]): T[] {
-    return this.#prepare(sql).all(...parameters) as T[];
-  }
-
-  protected putConversation(conversation: Conversation): void {
-    this.run(
-      `INSERT INTO conversations (id, name, title, head, workspace, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT (id) DO UPDATE SET name = excluded.name, title = excluded.title, head = excluded.head,
-         updated_at = excluded.updated_at`,
-      conversation.id,
-      conversation.name,
-      conversation.title,
-      conversation.head,
-      conversation.workspace,
-      conversation.createdAt,
-      conversation.updatedAt,
-    );
-  }
-
-  async conversation(idOrName: string): Promise<Conversation | undefined> {
-    const row = this.one<ConversationRow>("SELECT * FROM conversations WHERE id = ? OR name = ?", idOrName, idOrName);
-    return row && conversationOf(row);
-  }
-
-  async conversations(limit: number, workspace?: string): Promise<Conversation[]> {
-    return this.all<ConversationRow>(
-      "SELECT * FROM conversations WHERE ?1 IS NULL OR workspace = ?1 ORDER BY updated_at DESC, id DESC LIMIT ?2",
-      workspace ?? null,
-      limit,
-    ).map(conversationOf);
-  }
-
-  async saveConversation(conversation: Conversation): Promise<void> {
-    await this.clock.write(() => this.putConversation(conversation), true);
-  }
-
-  protected putApproval(approval: Approval): void {
-    this.run(
+  /** Inside a transaction. */
+  putApproval(approval: Approval): void {
+    this.#db.run(
       "INSERT OR REPLACE INTO approvals (id, response_id, status, body) VALUES (?, ?, ?, ?)",
       approval.id,
       approval.responseId,
@@ -140,74 +45,83 @@ export class SqliteRecords {
   }
 
   async approval(id: string): Promise<Approval | undefined> {
-    const row = this.one<{ body: string }>("SELECT body FROM approvals WHERE id = ?", id);
+    const row = this.#db.one<{ body: string }>("SELECT body FROM approvals WHERE id = ?", id);
     return row && (JSON.parse(row.body) as Approval);
   }
 
-  async approvals(filter: { status?: "pending"; responseId?: string }): Promise<Approval[]> {
-    return this.all<{ body: string }>(
-      `SELECT body FROM approvals WHERE ${filter.status ? "status = 'pending'" : "1"}
-       AND (?1 IS NULL OR response_id = ?1) ORDER BY id`,
-      filter.responseId ?? null,
-    ).map((row) => JSON.parse(row.body) as Approval);
+  async approvals({ status, responseId, owner }: Parameters<Store["approvals"]>[0]): Promise<Approval[]> {
+    const where = [status ? "approvals.status = 'pending'" : "1"];
+    const parameters: Parameter[] = [];
+    if (responseId !== undefined) {
+      where.push("approvals.response_id = ?");
+      parameters.push(responseId);
+    }
+    if (owner !== undefined) {
+      where.push("EXISTS (SELECT 1 FROM responses WHERE id = approvals.response_id AND owner = ?)");
+      parameters.push(owner);
+    }
+    return this.#db
+      .all<{ body: string }>(
+        `SELECT body FROM approvals WHERE ${where.join(" AND ")} ORDER BY approvals.id`,
+        ...parameters,
+      )
+      .map((row) => JSON.parse(row.body) as Approval);
   }
 
   async settleApproval(approval: Approval): Promise<boolean> {
-    return this.clock.write(() => {
-      const before = this.one<{ status: string }>("SELECT status FROM approvals WHERE id = ?", approval.id);
+    return this.#db.write(() => {
+      const before = this.#db.one<{ status: string }>("SELECT status FROM approvals WHERE id = ?", approval.id);
       if (before?.status !== "pending") return false;
       this.putApproval(approval);
       return true;
-    }, true);
+    });
   }
 
   async rules(holders?: readonly string[]): Promise<LearnedRule[]> {
-    return this.all<RuleRow>(
-      "SELECT * FROM rules WHERE ?1 IS NULL OR holder IN (SELECT value FROM json_each(?1)) ORDER BY id",
-      holders ? JSON.stringify(holders) : null,
-    ).map(({ created_at: createdAt, ...rule }) => ({ ...rule, createdAt }));
+    return this.#db
+      .all<RuleRow>(
+        "SELECT * FROM rules WHERE ?1 IS NULL OR holder IN (SELECT value FROM json_each(?1)) ORDER BY id",
+        holders ? JSON.stringify(holders) : null,
+      )
+      .map(({ created_at: createdAt, ...rule }) => ({ ...rule, createdAt }));
   }
 
   async addRule(rule: LearnedRule): Promise<void> {
-    await this.clock.write(
-      () =>
-        this.run(
-          "INSERT INTO rules (id, scope, holder, rule, created_at) VALUES (?, ?, ?, ?, ?)",
-          rule.id,
-          rule.scope,
-          rule.holder,
-          rule.rule,
-          rule.createdAt,
-        ),
-      true,
+    await this.#db.write(() =>
+      this.#db.run(
+        "INSERT INTO rules (id, scope, holder, rule, created_at) VALUES (?, ?, ?, ?, ?)",
+        rule.id,
+        rule.scope,
+        rule.holder,
+        rule.rule,
+        rule.createdAt,
+      ),
     );
   }
 
   async removeRule(id: string): Promise<boolean> {
-    return this.clock.write(() => this.run("DELETE FROM rules WHERE id = ?", id) > 0, true);
+    return this.#db.write(() => this.#db.run("DELETE FROM rules WHERE id = ?", id) > 0);
   }
 
   async sendControl(control: Omit<Control, "sequence">): Promise<void> {
-    await this.clock.write(
-      () =>
-        this.run(
-          "INSERT INTO controls (response_id, kind, reason, items) VALUES (?, ?, ?, ?)",
-          control.responseId,
-          control.kind,
-          control.reason,
-          control.items && JSON.stringify(control.items),
-        ),
-      true,
+    await this.#db.write(() =>
+      this.#db.run(
+        "INSERT INTO controls (response_id, kind, reason, items) VALUES (?, ?, ?, ?)",
+        control.responseId,
+        control.kind,
+        control.reason,
+        control.items && JSON.stringify(control.items),
+      ),
     );
   }
 
   async takeControls(responseIds: readonly string[]): Promise<Control[]> {
     const wanted = JSON.stringify(responseIds);
     const condition = "response_id IN (SELECT value FROM json_each(?))";
-    if (!this.one(`SELECT 1 FROM controls WHERE ${condition} LIMIT 1`, wanted)) return [];
-    return this.clock.write(() => {
-      const rows = this.all<ControlRow>(`SELECT * FROM controls WHERE ${condition} ORDER BY sequence`, wanted);
-      this.run(`DELETE FROM controls WHERE ${condition}`, wanted);
+    if (!this.#db.one(`SELECT 1 FROM controls WHERE ${condition} LIMIT 1`, wanted)) return [];
+    return this.#db.write(() => {
+      const rows = this.#db.all<ControlRow>(`SELECT * FROM controls WHERE ${condition} ORDER BY sequence`, wanted);
+      this.#db.run(`DELETE FROM controls WHERE ${condition}`, wanted);
       return rows.map((row) => ({
         sequence: row.sequence,
         responseId: row.response_id,
@@ -215,16 +129,49 @@ export class SqliteRecords {
         reason: row.reason,
         items: row.items === null ? null : (JSON.parse(row.items) as Item[]),
       }));
-    }, true);
+    });
   }
 
-  version(): number {
-    return this.one<{ data_version: number }>("PRAGMA data_version")?.data_version ?? 0;
+  async token(id: string): Promise<Token | undefined> {
+    const row = this.#db.one<{ body: string }>("SELECT body FROM tokens WHERE id = ?", id);
+    return row && (JSON.parse(row.body) as Token);
   }
 
-  async close(): Promise<void> {
-    this.clock.flush();
-    this.#statements.clear();
-    this.#db.close();
+  async tokens(): Promise<Token[]> {
+    return this.#db
+      .all<{ body: string }>("SELECT body FROM tokens ORDER BY created_at, id")
+      .map((row) => JSON.parse(row.body) as Token);
+  }
+
+  async saveToken(token: Token): Promise<void> {
+    await this.#db.write(() => {
+      const known = this.#db.one<{ revoked_at: number | null }>("SELECT revoked_at FROM tokens WHERE id = ?", token.id);
+      if (token.revokedAt === null && (known?.revoked_at ?? null) !== null) {
+        throw new RotundaError("usage", `the token ${JSON.stringify(token.name)} was revoked, and stays so`);
+      }
+      if (this.#isNameTaken(token)) {
+        throw new RotundaError("usage", `there is already a token named ${JSON.stringify(token.name)}`, {
+          remedy: `Choose another name, or take that one back first: rotunda token revoke ${token.name}`,
+        });
+      }
+      this.#db.run(
+        `INSERT INTO tokens (id, name, created_at, expires_at, revoked_at, body) VALUES (?, ?, ?, ?, ?, ?)
+         ON CONFLICT (id) DO UPDATE SET name = excluded.name, expires_at = excluded.expires_at,
+           revoked_at = excluded.revoked_at, body = excluded.body`,
+        token.id,
+        token.name,
+        token.createdAt,
+        token.expiresAt,
+        token.revokedAt,
+        JSON.stringify(token),
+      );
+    });
+  }
+
+  #isNameTaken({ id, name, revokedAt, expiresAt }: Token): boolean {
+    const now = Date.now();
+    if (revokedAt !== null || (expiresAt !== null && expiresAt <= now)) return false;
+    const condition = "name = ? AND id <> ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)";
+    return this.#db.one(`SELECT 1 FROM tokens WHERE ${condition}`, name, id, now) !== undefined;
   }
 }

@@ -68,7 +68,7 @@ export function createBashTool(options: BashOptions): Tool {
   };
 }
 
-async function execute(
+export async function execute(
   command: string,
   timeout: number,
   context: ToolContext,

@@ -1,34 +1,86 @@
 /** App: what main.ts hands to a door. A door knows this, and nothing of what stands behind it. */
 import type { Config } from "./config.ts";
+import type { Elicitation, ElicitationAnswer } from "./elicitation.ts";
 import type { Engine } from "./engine.ts";
 import type { Notify } from "./event.ts";
 import type { Json } from "./json.ts";
 import type { ModelInfo } from "./model.ts";
+import type { Profile } from "./profile.ts";
+import type { ManagedProfiles, ManagedSettings, SettingsFile } from "./settings.ts";
 import type { Store } from "./store.ts";
 
+/** What is unknown by name is `not_found`. */
 export interface HubView {
   servers(): HubServerView[];
+  /** Starts every server that is used and not running, in the background. */
+  connect(): void;
+  /** Connects now, whatever its failures; the view tells what came of it. */
   test(name: string): Promise<HubServerView>;
+  /** Ends the process and connects again. Throws `hub_unreachable`. */
+  restart(name: string): Promise<void>;
+  /** Ends the process now, and with it its calls. Its tools are gone until `restart`, `test` or `setEnabled`. */
+  stop(name: string): Promise<void>;
+  /** Holds from the next listing of tools on, and lasts (settings.json). Calls under way run to their end. */
+  setEnabled(name: string, enabled: boolean): Promise<void>;
+  /** The last 500 lines, oldest first, redacted. */
+  logs(name: string): HubLogLine[];
+  clearLogs(name: string): void;
   close(): Promise<void>;
 }
 
 export interface HubServerView {
   name: string;
+  /** disabled, stopped, configured, known (tools remembered, no process), started, healthy, failed. */
   state: string;
+  /** There is a live connection in this very moment. */
+  connected: boolean;
+  /** It is used: not turned off by configuration or a door. */
+  enabled: boolean;
   transport: string;
   toolCount: number;
   error?: string;
 }
 
+export interface HubLogLine {
+  /** Milliseconds since the epoch. */
+  at: number;
+  text: string;
+}
+
 export interface App {
   readonly engine: Engine;
   readonly store: Store;
+  /** Absolute path of the directory that this app works in. */
+  readonly workspace: string;
+  readonly stateDirectory: string;
+  /** Variables in force: the process's own, and those of `.env` beside them. */
+  readonly environment: NodeJS.ProcessEnv;
   profiles(): { name: string; description: string }[];
+  /** Without a name: the default one. Throws `profile_not_found`. */
+  profile(name?: string): Promise<Profile>;
+  readonly managedProfiles: ManagedProfiles;
+  /** In force now: `reload` puts another object here. */
   readonly config: Config;
+  readonly settings: ManagedSettings;
+  /**
+   * Loads the configuration anew and puts it in force for everything that begins afterwards. Servers that did not
+   * change keep their process, and running calls are not cut. An error leaves everything as it was, and is thrown.
+   */
+  reload(): Promise<void>;
+  /** Known secrets of this and all earlier configurations replaced. */
   readonly redact: (text: string) => string;
   models(): Promise<ModelInfo[]>;
   /** Undefined where no MCP server is configured. */
   hub(): Promise<HubView | undefined>;
+  /**
+   * Says that questions of MCP servers can be answered here, and hears each new one; returns the removal. Servers are
+   * told so when they are connected: one that is connected already learns it with its next connection.
+   */
+  onElicitation(listener: (elicitation: Elicitation) => void): () => void;
+  /** Those that wait for an answer, oldest first. */
+  elicitations(): Elicitation[];
+  /** Throws `not_found` (unknown, answered or expired), `usage` where the content does not fit what was asked. */
+  answerElicitation(id: string, answer: ElicitationAnswer): void;
   /** What shuts in the processes that tools start: found out once, by trying. */
   sandboxLevel(): Promise<"bwrap" | "unshare" | "none">;
   /** Adds a listener for passing news; returns its removal. */
@@ -60,4 +112,40 @@ export interface SetUp {
   /** Any plain value as YAML text. */
   yaml(value: object): Promise<string>;
   stateDirectory: string;
+  /** What `rotunda import` would take over from a file or folder of another program. Writes nothing. Throws `usage`. */
+  readImport(path: string): Promise<ImportPlan>;
 }
+
+export interface ImportPlan {
+  /** What it was recognised as: "SpeakMCP", "Polybrain", … */
+  source: string;
+  /** To be merged into settings.json: what is there already stays. */
+  settings: SettingsFile;
+  conversations: ImportedConversation[];
+  /** One line each: what becomes of something, or why it is not taken over. No secrets. */
+  notes: { taken: boolean; text: string }[];
+}
+
+/** A conversation of another program, as turns of ours. */
+export interface ImportedConversation {
+  /** The id it had. */
+  sourceId: string;
+  title: string;
+  /** Milliseconds since the epoch. */
+  createdAt: number;
+  updatedAt: number;
+  turns: ImportedTurn[];
+}
+
+export interface ImportedTurn {
+  /** What the person said; null where it begins with an answer. */
+  prompt: string | null;
+  /** Milliseconds since the epoch. */
+  at: number;
+  endedAt: number;
+  parts: ImportedPart[];
+}
+
+export type ImportedPart =
+  | { kind: "text"; text: string }
+  | { kind: "call"; server: string; tool: string; input: Json; output: string; error: string | null };

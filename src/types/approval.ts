@@ -4,7 +4,7 @@
  * Invariant: it is a row, answered at most once, bound by `digest` to exactly the call that was shown.
  */
 
-export type ApprovalStatus = "pending" | "allowed" | "denied" | "withdrawn";
+export type ApprovalStatus = "pending" | "allowed" | "denied" | "withdrawn" | "expired";
 
 /** How far an answer reaches: this call, the rest of the conversation, or always in this workspace. */
 export type ApprovalScope = "once" | "session" | "always";
@@ -26,8 +26,11 @@ export interface Approval {
   pattern: string;
   status: ApprovalStatus;
   reason: string | null;
+  /** "terminal", "cli", or the name of a token. */
   decidedBy: string | null;
   createdAt: number;
+  /** Milliseconds since the epoch after which nobody can answer any more. */
+  expiresAt: number;
   decidedAt: number | null;
 }
 

@@ -94,6 +94,8 @@ export interface ProfileConfig {
   description?: string;
   /** Text, or a path that begins with `./`, `../` or `/` and ends in `.md` or `.txt`. */
   instructions?: string;
+  /** Joins the prompt behind the instructions, also where a caller brings its own. */
+  guidelines?: string;
   /** Profile whose settings this one begins with. */
   extends?: string;
   model?: string;
@@ -101,10 +103,18 @@ export interface ProfileConfig {
   maxOutputTokens?: number;
   maxTurns?: number;
   limits?: Partial<Limits>;
+  /** Globs over tool names; `!glob` leaves out. */
   tools?: string[];
+  /** Globs over MCP server names; `!glob` leaves out. */
   servers?: string[];
+  /** Globs over the names of admin tools, which it is offered besides. */
+  adminTools?: string[];
   readOnly?: boolean;
   mode?: PermissionMode;
+  /** What a response does when a call needs a person. "auto" (default): what its door does. */
+  onApproval?: "auto" | "wait" | "return" | "deny";
+  /** False: tool calls one after the other. */
+  parallel?: boolean;
   advice?: boolean;
   permissions?: Partial<PermissionRules>;
 }
@@ -114,6 +124,45 @@ export interface SandboxConfig {
   level: "auto" | "required" | "none";
   /** "auto": only for calls that a rule, a person or mode auto allowed. */
   network: "auto" | "on" | "off";
+}
+
+/** Of the HTTP door. */
+export interface ServerSettings {
+  /** Default "127.0.0.1". */
+  host: string;
+  /** Default 7070; 0: any that is free. */
+  port: number;
+  /** Origins of pages that may ask, beside our own. Exact, as `https://app.example.com`. */
+  cors: string[];
+  /** Bytes of a request's body. Default 50 MB. */
+  bodyLimit: number;
+  /** Default profile of the HTTP doors; absent: `defaultProfile`. */
+  profile?: string;
+  webhooks: WebhookConfig[];
+  /** A shell command that is run when a response waits or ends; one JSON object on its stdin. */
+  notify?: string;
+  /** Over HTTP, too, servers that start processes may be added, with scope `admin`. Default false. */
+  allowRemoteAdmin: boolean;
+  /** A proxy in front of it ends TLS: it may listen beyond loopback. Default false. */
+  behindProxy: boolean;
+}
+
+export const DEFAULT_SERVER: Readonly<ServerSettings> = {
+  host: "127.0.0.1",
+  port: 7070,
+  cors: [],
+  bodyLimit: 50_000_000,
+  webhooks: [],
+  allowRemoteAdmin: false,
+  behindProxy: false,
+};
+
+export interface WebhookConfig {
+  url: string;
+  /** Key of the signature. */
+  secret: string;
+  /** Absent: every event. */
+  events?: string[];
 }
 
 export interface Config {
@@ -126,6 +175,11 @@ export interface Config {
   permissions: PermissionRules & { mode: PermissionMode };
   hooks: Partial<Record<HookPoint, HookConfig[]>>;
   sandbox: SandboxConfig;
+  server: ServerSettings;
+  /** Tools that nobody is offered, in any accepted spelling of their names. */
+  disabledTools: string[];
+  /** False: tool calls one after the other, whatever the profile. */
+  parallel?: boolean;
   /** Characters of a tool's result that a model is shown. Default 8000. */
   toolOutputLimit: number;
   /** Advice of the offered tools joins the system prompt. */

@@ -3,7 +3,7 @@ import type { Approval, Decision } from "./approval.ts";
 import type { RunEvent } from "./event.ts";
 import type { Item } from "./item.ts";
 import type { JsonObject } from "./json.ts";
-import type { Caller, FullResponse, PermissionMode, ResponseNode, RunSettings } from "./response.ts";
+import type { Caller, FullResponse, Owner, PermissionMode, ResponseNode, RunSettings } from "./response.ts";
 import type { Tool, ToolResult } from "./tool.ts";
 
 /** Somebody at hand who can answer. Rejecting or never answering leaves the approval open. */
@@ -23,10 +23,25 @@ export interface RunRequest {
   settings?: RunSettings;
   workspace: string;
   door: string;
+  /** Default: "local". A parent or a conversation of another owner is `not_found`. */
+  owner?: Owner;
+  /** A second request with the same key starts nothing: `start` resolves with the first one's response. */
+  idempotency?: { key: string; digest: string };
+  /** Where the parent has not ended: wait behind it as `queued`, instead of failing with `response_not_ended`. */
+  queue?: boolean;
   /** In this process only: never stored. */
   approver?: Approver;
   /** Called with the id as soon as it is durable, before anything runs. */
   onStart?: (responseId: string) => void;
+}
+
+export interface DirectCallOptions {
+  workspace: string;
+  signal?: AbortSignal;
+  /** Who asks: "cli", an owner. */
+  by: string;
+  /** Default "auto": whoever asks is the approval. */
+  mode?: PermissionMode;
 }
 
 export interface Judgement {
@@ -40,6 +55,11 @@ export interface Judgement {
 export interface Engine {
   /** Durable when it resolves; runs on by itself. */
   start(request: RunRequest): Promise<ResponseNode>;
+  /**
+   * Puts items into the tree as a response that has ended, without asking any model. `input` may be empty where
+   * `omit` names items of the path that no longer belong to the conversation.
+   */
+  record(request: RunRequest & { omit?: string[] }): Promise<ResponseNode>;
   /** Replays what is stored, follows live, ends after the terminal event. `after` is a sequence number; default -1. */
   watch(id: string, after?: number, signal?: AbortSignal): AsyncIterable<RunEvent>;
   /** Resolves when it has ended, or waits for a person who is not at hand. */
@@ -47,17 +67,29 @@ export interface Engine {
   get(id: string): Promise<FullResponse>;
   /** Goes on with a response that has not ended: after a crash, or after a decision. */
   resume(id: string, approver?: Approver): Promise<ResponseNode>;
+  /** Throws `not_found`, `approval_settled`, `approval_expired`. Starts nothing by itself: see `goOn`. */
   decide(approvalId: string, decision: Decision): Promise<Approval>;
+  /**
+   * After a decision: lets the response that waits for it go on, or starts the child of one that has returned, once.
+   * Resolves with the response that runs now; undefined where another process has it, or answers are still missing.
+   */
+  goOn(approvalId: string): Promise<ResponseNode | undefined>;
+  /** A response whose process is gone, and that nobody waits for any more, ends `incomplete` (`interrupted`). */
+  interrupt(id: string): Promise<void>;
+  /** From now on it is unknown at every door; its content goes as soon as no descendant needs it. Cancels a run. */
+  delete(id: string): Promise<void>;
   /** Folded in at the next tool boundary. */
   steer(id: string, items: Item[]): Promise<void>;
   cancel(id: string, reason: string): Promise<void>;
-  cancelAll(reason: string): Promise<number>;
-  /** A tool without a model, asked for by a person or a program. Deny rules hold. */
-  call(
-    tool: string,
-    input: JsonObject,
-    options: { workspace: string; signal?: AbortSignal; by: string },
-  ): Promise<ToolResult>;
+  /** Of one owner, or of all. Resolves with how many were ended. */
+  cancelAll(reason: string, owner?: Owner): Promise<number>;
+  /** Approvals that nobody answered in time count as denied; what waited for them goes on. Resolves with how many. */
+  expireApprovals(): Promise<number>;
+  /**
+   * A tool without a model, asked for by a person or a program. Throws `tool_not_found`, `denied`, `approval_needed`,
+   * and what the tool throws.
+   */
+  call(tool: string, input: JsonObject, options: DirectCallOptions): Promise<ToolResult>;
   /** What the rules would say to a call, without making it. */
   judge(
     tool: string,

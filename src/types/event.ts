@@ -4,7 +4,8 @@
  * Invariant: one gap-free `sequence_number` per response, from 0; no event is seen by anyone before it
  * is committed. The `response` snapshot that the Responses wire adds to some events is made by the door.
  */
-import type { ContentPart, Item } from "./item.ts";
+import type { ErrorCode } from "./error.ts";
+import type { ContentPart, Item, ReasoningText } from "./item.ts";
 import type { EndedStatus } from "./response.ts";
 
 interface At {
@@ -29,7 +30,7 @@ export interface OutputItemEvent extends At {
 export interface ContentPartEvent extends InItem {
   type: "response.content_part.added" | "response.content_part.done";
   content_index: number;
-  part: ContentPart;
+  part: ContentPart | ReasoningText;
 }
 
 export type DeltaType =
@@ -60,6 +61,13 @@ export interface CallStateEvent extends InItem {
   type: "response.mcp_call.in_progress" | "response.mcp_call.completed" | "response.mcp_call.failed";
 }
 
+/** Why it fails: right before `response.failed` (Open Responses, "Errors"). */
+export interface ErrorEvent extends At {
+  type: "error";
+  code: ErrorCode;
+  message: string;
+}
+
 /** Terminal: the last event of every response. A cancelled response ends with `response.incomplete`. */
 export interface EndEvent extends At {
   type: "response.completed" | "response.failed" | "response.incomplete";
@@ -74,6 +82,7 @@ export type RunEvent =
   | TextDoneEvent
   | ArgumentsDoneEvent
   | CallStateEvent
+  | ErrorEvent
   | EndEvent;
 
 type WithoutSequence<E> = E extends At ? Omit<E, "sequence_number"> : never;

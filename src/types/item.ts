@@ -32,6 +32,11 @@ export interface Refusal {
   refusal: string;
 }
 
+export interface ReasoningText {
+  type: "reasoning_text";
+  text: string;
+}
+
 export type ContentPart = InputText | InputImage | OutputText | Refusal;
 
 export interface MessageItem {
@@ -47,7 +52,7 @@ export interface ReasoningItem {
   id: string;
   status: ItemStatus;
   summary: { type: "summary_text"; text: string }[];
-  content: { type: "reasoning_text"; text: string }[];
+  content: ReasoningText[];
 }
 
 /** A call that the client runs: it ends the response, and its output comes with the next one. */
@@ -56,6 +61,8 @@ export interface FunctionCallItem {
   id: string;
   call_id: string;
   name: string;
+  /** Set where the client nested its tool in a namespace. */
+  namespace?: string;
   /** The arguments as the model wrote them: JSON text, not checked. */
   arguments: string;
   status: ItemStatus;

@@ -7,6 +7,7 @@
 import { type ErrorCode, RotundaError } from "./error.ts";
 import type { Entry, FinishReason, Usage } from "./item.ts";
 import type { Json, JsonSchema } from "./json.ts";
+import type { Sampling, TextFormat } from "./response.ts";
 
 export type ModelEvent =
   | { type: "text"; delta: string }
@@ -29,6 +30,8 @@ export interface ToolDefinition {
   name: string;
   description: string;
   input: JsonSchema;
+  /** The endpoint is to hold the model to the schema. */
+  strict?: boolean;
 }
 
 export interface ModelRequest {
@@ -42,6 +45,9 @@ export interface ModelRequest {
   /** They beat what the model is configured with. */
   temperature?: number;
   maxOutputTokens?: number;
+  format?: TextFormat;
+  sampling?: Sampling;
+  reasoningEffort?: string;
   /** What holds where the model is not configured to say. */
   defaults?: { temperature?: number; maxOutputTokens?: number };
   /** For the provider's prompt cache and for logs: the id of the first response on the path. */

@@ -5,6 +5,8 @@ export interface Profile {
   name: string;
   description: string;
   instructions: string;
+  /** Joins the prompt behind the instructions, also where a caller brings its own. */
+  guidelines?: string;
   /** Id of a configured model; absent: the default model. */
   model?: string;
   /** As configured; it beats the model's own. */
@@ -13,13 +15,19 @@ export interface Profile {
   /** What holds where neither the profile nor the model is configured to say. */
   defaults?: { temperature?: number; maxOutputTokens?: number };
   limits: Limits;
-  /** Globs over tool names; absent: all tools. */
+  /** False: tool calls one after the other. */
+  parallel?: boolean;
+  /** Globs over tool names, `!glob` leaves out; absent: all tools. */
   tools?: string[];
-  /** Globs over MCP server names; absent: all servers. */
+  /** Globs over MCP server names, `!glob` leaves out; absent: all servers. */
   servers?: string[];
   /** Nothing that the profile runs may write: shell commands see a read-only workspace. */
   readOnly: boolean;
   mode?: PermissionMode;
+  /** What a response does when a call needs a person. Absent: what its door does by default. */
+  onApproval?: "wait" | "return" | "deny";
+  /** Tools that no profile is offered unless it names them (admin tools), by glob. */
+  adminTools?: string[];
   /** Advice of the offered tools joins the system prompt. */
   advice: boolean;
   /** Rules that hold before the configuration's own. */

@@ -66,12 +66,45 @@ export interface RunSettings {
   /** Nothing may write, whatever the profile says. Inherited by sub-agents. */
   readOnly?: boolean;
   clientTools?: ClientTool[];
+  /** Holds for the first model call; once a tool was called the model is free again. */
   toolChoice?: "auto" | "none" | "required" | { name: string };
-  /** "wait": the response waits for a person. "deny": nobody can answer, so the call is denied. */
-  onApproval?: "wait" | "deny";
+  /**
+   * What happens when a call needs a person and none is at hand, unless the profile says it. "wait": the response
+   * waits. "return": it ends, and the answer starts its child. "deny": the call is denied.
+   */
+  onApproval?: "wait" | "return" | "deny";
+  /** Tool calls of the whole response at most; those beyond are answered "not run". */
+  maxToolCalls?: number;
+  /** What the answer's text must be. */
+  format?: TextFormat;
+  sampling?: Sampling;
+  /** How hard the model thinks, in the endpoint's words. */
+  reasoningEffort?: string;
+  /** False: its content is erased once it has ended and was told. Default true. */
+  store?: boolean;
+  /** Somebody waits at the other end of a connection: after a crash it is not gone on with but ends `incomplete`. */
+  foreground?: boolean;
+  /** Ids of items further up the path that were taken out of the conversation: from here on no model sees them. */
+  omit?: string[];
+  /** Fields of the request that the door repeats in its answers. The engine never reads them. */
+  wire?: JsonObject;
   /** Absolute path of the configuration file that it was started with, where one was named. */
   configuration?: string;
   metadata?: JsonObject;
+}
+
+export type TextFormat =
+  | { type: "text" }
+  | { type: "json_object" }
+  | { type: "json_schema"; name: string; schema: JsonSchema; description?: string; strict?: boolean };
+
+/** What shapes the choice of words, beside the temperature. */
+export interface Sampling {
+  topP?: number;
+  stop?: string[];
+  seed?: number;
+  presencePenalty?: number;
+  frequencyPenalty?: number;
 }
 
 /** A function tool of the client: offered to the model, never run by us. */
@@ -79,10 +112,19 @@ export interface ClientTool {
   name: string;
   description?: string;
   parameters?: JsonSchema;
+  strict?: boolean;
+  /** Where the client nested it in a namespace: how the client calls it. `name` is what the model sees. */
+  wire?: { namespace: string; name: string };
 }
+
+/** Who a response belongs to: "local" (whoever may use this machine's state directory) or the id of a token. */
+export type Owner = string;
+
+export const LOCAL: Owner = "local";
 
 export interface ResponseNode {
   id: string;
+  owner: Owner;
   previousResponseId: string | null;
   caller: Caller | null;
   conversationId: string | null;
@@ -109,6 +151,8 @@ export interface ResponseNode {
   waited: number;
   /** Milliseconds that it had run when it last left a process. */
   ran: number;
+  /** How often a server has begun anew with it after a crash. */
+  restarts: number;
   /** SHA-256 over its canonical content and its parent's hash; null while it runs. */
   hash: string | null;
 }
@@ -124,10 +168,13 @@ export interface FullResponse extends ResponseNode {
 /** A named, movable pointer to a response. */
 export interface Conversation {
   id: string;
+  owner: Owner;
+  /** Unique within its owner. */
   name: string | null;
   title: string;
   head: string | null;
   workspace: string;
+  metadata: JsonObject;
   createdAt: number;
   updatedAt: number;
 }

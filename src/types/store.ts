@@ -6,14 +6,16 @@
  * no longer in force changes nothing and rejects with `owned_elsewhere`.
  */
 import type { Approval, LearnedRule } from "./approval.ts";
+import type { AuditEntry, AuditRecord } from "./audit.ts";
 import type { RunEvent } from "./event.ts";
 import type { Entry, Item } from "./item.ts";
-import type { Conversation, ResponseNode, Status } from "./response.ts";
+import type { Conversation, Owner, ResponseNode, Status } from "./response.ts";
+import type { Token } from "./token.ts";
 
-/** Who runs a response: `host/pid/start time/random`, so that a dead owner on this host is known at once. */
+/** Who runs a response: `host/pid/start time/random`, so that a dead process on this host is known at once. */
 export interface Lease {
-  owner: string;
-  /** Grows by one with every change of owner. */
+  process: string;
+  /** Grows by one with every change of process. */
   fence: number;
 }
 
@@ -21,9 +23,23 @@ export interface NewResponse {
   node: ResponseNode;
   input: Entry[];
   events: RunEvent[];
-  owner: string;
+  process: string;
   /** The pointer that moves to this response, made if it does not exist. */
   conversation: Conversation | null;
+  /** Taken in the same transaction. `expiresAt` in milliseconds since the epoch. */
+  idempotency?: { key: string; digest: string; expiresAt: number };
+}
+
+/** What a request with an idempotency key has led to. Keys are the owner's own. */
+export interface IdempotencyRecord {
+  owner: Owner;
+  key: string;
+  /** SHA-256 over method, path and body. */
+  digest: string;
+  /** The response that it started, or null where the answer itself is kept. */
+  responseId: string | null;
+  answer: { status: number; body: string } | null;
+  expiresAt: number;
 }
 
 /**
@@ -40,6 +56,7 @@ export interface Batch {
   entries: Entry[];
   outputs: { itemId: string; text: string }[];
   approvals: Approval[];
+  audits: AuditEntry[];
   /** Changed columns of the node. With `hash` set, the response has ended and its lease is over. */
   node: Partial<ResponseNode> | null;
 }
@@ -57,6 +74,19 @@ export interface ResponseFilter {
   limit?: number;
   /** Only roots of the tree (no parent, no caller). */
   roots?: boolean;
+  owner?: Owner;
+  previousResponseId?: string;
+  /** Only those older than this one. */
+  before?: string;
+}
+
+export interface ConversationFilter {
+  /** At most this many, the last used first. */
+  limit: number;
+  workspace?: string;
+  owner?: Owner;
+  /** Only those last used before this one. */
+  before?: string;
 }
 
 /** A wish that reaches a run wherever it lives. */
@@ -69,11 +99,18 @@ export interface Control {
 }
 
 export interface Store {
-  create(response: NewResponse): Promise<void>;
+  /** Resolves with the record that already holds the idempotency key, and makes nothing; else with undefined. */
+  create(response: NewResponse): Promise<IdempotencyRecord | undefined>;
   /** Hands a batch in: at once with `now`, else when the commit clock next ticks. */
   append(batch: Batch, now: boolean): Promise<void>;
   /** Whatever was handed in is committed in this tick. */
   hurry(): void;
+
+  /**
+   * Marks an ended response as deleted: from then on only `path` gives it. The contents (items, log, outputs, body)
+   * of it and of any deleted ancestors that no living descendant needs are erased; ids and hashes remain. False: there is none.
+   */
+  delete(id: string): Promise<boolean>;
 
   get(id: string): Promise<StoredResponse | undefined>;
   node(id: string): Promise<ResponseNode | undefined>;
@@ -87,20 +124,23 @@ export interface Store {
   /** Full ids of responses, conversations or calls that begin or end with `part`; at most ten. */
   resolve(part: string, kinds: readonly IdKind[]): Promise<string[]>;
 
-  /** Takes a response that has not ended and whose owner is gone. Undefined: somebody alive has it, or it has ended. */
-  claim(responseId: string, owner: string): Promise<Lease | undefined>;
+  /** Takes a response that has not ended and whose process is gone. Undefined: somebody alive has it, or it has ended. */
+  claim(responseId: string, process: string): Promise<Lease | undefined>;
   /** Gives it up without ending it. */
   release(responseId: string, lease: Lease): Promise<void>;
-  /** Prolongs all leases of the owner. */
-  renew(owner: string): Promise<void>;
+  /** Prolongs all leases of the process. */
+  renew(process: string): Promise<void>;
   leaseOf(responseId: string): Promise<Lease | undefined>;
 
-  conversation(idOrName: string): Promise<Conversation | undefined>;
-  conversations(limit: number, workspace?: string): Promise<Conversation[]>;
+  /** By id, or by name within the owner ("local" if none is given). */
+  conversation(idOrName: string, owner?: Owner): Promise<Conversation | undefined>;
+  conversations(filter: ConversationFilter): Promise<Conversation[]>;
   saveConversation(conversation: Conversation): Promise<void>;
+  /** Removes the pointer; its responses stay. False: there is none. */
+  removeConversation(id: string): Promise<boolean>;
 
   approval(id: string): Promise<Approval | undefined>;
-  approvals(filter: { status?: "pending"; responseId?: string }): Promise<Approval[]>;
+  approvals(filter: { status?: "pending"; responseId?: string; owner?: Owner }): Promise<Approval[]>;
   /** Settles a pending approval; false if it was settled before. The first answer wins. */
   settleApproval(approval: Approval): Promise<boolean>;
   /** The rules of these holders; all of them without. */
@@ -111,6 +151,23 @@ export interface Store {
   sendControl(control: Omit<Control, "sequence">): Promise<void>;
   /** Removes and returns what waits for these responses. */
   takeControls(responseIds: readonly string[]): Promise<Control[]>;
+
+  /** The record in force for a key; one that has expired is none. */
+  idempotency(owner: Owner, key: string): Promise<IdempotencyRecord | undefined>;
+  /** Keeps the answer of a request that starts no response. False: the key is taken. */
+  saveIdempotency(record: IdempotencyRecord): Promise<boolean>;
+
+  token(id: string): Promise<Token | undefined>;
+  tokens(): Promise<Token[]>;
+  /** New, or in a new form. */
+  saveToken(token: Token): Promise<void>;
+
+  /** Appends to the audit log; the chain of hashes is made in the same transaction. */
+  audit(entry: AuditEntry): Promise<void>;
+  /** After a sequence number (default 0: from the first, 1), oldest first. */
+  audits(after: number, limit: number): Promise<AuditRecord[]>;
+  /** Number and hash that the last record must have (0 and 64 zeros where there is none). Undefined: that note was removed. */
+  auditEnd(): Promise<{ sequence: number; hash: string } | undefined>;
 
   /** A number that changes when another process has written. Cheap enough for ten calls a second. */
   version(): number;

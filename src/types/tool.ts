@@ -82,6 +82,8 @@ export interface Tool {
   readonly description: string;
   readonly input: JsonSchema;
   readonly access: Access;
+  /** It manages Rotunda itself: offered to a model only where the profile names it, and over remote doors only to admins. */
+  readonly admin?: true;
   /** Calls of one answer may run beside each other. Default: true for `read`. */
   readonly parallel?: boolean;
   /** May be started again when its outcome is unknown. Only our own code and configuration may say so. Default: true for `read` by our word. */
@@ -94,6 +96,18 @@ export interface Tool {
   subject?(input: JsonObject, workspace: string): Promise<CallSubject>;
   run(input: JsonObject, context: ToolContext): Promise<ToolResult>;
 }
+
+/** Names of the tools with `admin`: a project's profile that names one needs trust. */
+export const adminToolNames = [
+  "list_mcp_servers",
+  "toggle_mcp_server",
+  "list_profiles",
+  "switch_profile",
+  "get_current_profile",
+  "get_settings",
+  "execute_command",
+  "kill_all_agents",
+] as const;
 
 /** Where tools come from. `list` waits for slow sources no longer than they themselves allow. */
 export interface ToolSource {

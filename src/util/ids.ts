@@ -9,7 +9,22 @@ import { randomFillSync } from "node:crypto";
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 const RANDOM_LENGTH = 14;
 
-export type IdPrefix = "resp" | "conv" | "msg" | "rs" | "mcp" | "fc" | "fco" | "mcpr" | "mcpa" | "cmp" | "rule";
+export type IdPrefix =
+  | "resp"
+  | "conv"
+  | "msg"
+  | "rs"
+  | "mcp"
+  | "fc"
+  | "fco"
+  | "mcpr"
+  | "mcpa"
+  | "cmp"
+  | "rule"
+  | "req"
+  | "eli"
+  | "chat"
+  | "evt";
 
 const pool = Buffer.alloc(RANDOM_LENGTH * 128);
 let used = pool.length;

@@ -1,9 +1,24 @@
 /** Small text helpers that more than one part needs. */
+import { hash } from "node:crypto";
 
 /** Anchored glob over names: `*` any run of characters, `?` one, `\*`, `\?` and `\\` the character itself. No path semantics. */
 export function matchesName(pattern: string, name: string): boolean {
   if (!/[*?\\]/.test(pattern)) return pattern === name;
   return nameGlob(pattern).test(name);
+}
+
+/**
+ * Whether a list of globs means something of these names: one glob fits, and none that begins with `!`. A list of
+ * `!globs` alone means all the rest.
+ */
+export function matchesList(globs: readonly string[], names: readonly string[]): boolean {
+  const fits = (glob: string) => names.some((name) => matchesName(glob, name));
+  let wanted = globs.length > 0 && globs.every((glob) => glob.startsWith("!"));
+  for (const glob of globs) {
+    if (!glob.startsWith("!")) wanted ||= fits(glob);
+    else if (fits(glob.slice(1))) return false;
+  }
+  return wanted;
 }
 
 const compiled = new Map<string, RegExp>();
@@ -43,4 +58,11 @@ export function visible(text: string): string {
 export function oneLine(text: string, length = 80): string {
   const line = text.replace(/\s+/g, " ").trim();
   return line.length > length ? `${line.slice(0, length - 1)}…` : line;
+}
+
+/** One name, safe for models, for a tool that a client nested in a namespace. Names that are too long end in a hash. */
+export function flatName(namespace: string, name: string): string {
+  const whole = `${namespace}__${name}`;
+  const safe = whole.replace(/[^A-Za-z0-9_-]/g, "_");
+  return safe === whole && safe.length <= 64 ? safe : `${safe.slice(0, 55)}_${hash("sha256", whole).slice(0, 8)}`;
 }

@@ -5,7 +5,7 @@
  */
 import { appendFileSync } from "node:fs";
 import { createApp } from "../../src/app.ts";
-import type { Config } from "../../src/types/config.ts";
+import { type Config, DEFAULT_SERVER } from "../../src/types/config.ts";
 
 export interface ChildOptions {
   workspace: string;
@@ -45,6 +45,8 @@ const config: Config = {
   permissions: { allow: [], ask: [], deny: [], mode: "auto" },
   hooks: {},
   sandbox: { level: "auto", network: "auto" },
+  server: DEFAULT_SERVER,
+  disabledTools: [],
   toolOutputLimit: 8_000,
   advice: true,
   warnings: [],

@@ -118,7 +118,7 @@ describe("starting", () => {
     const echo = await tool(hub, "hostile__echo");
     await hub.setEnabled("hostile", false);
     expect(await hub.list()).toEqual([]);
-    expect((await echo.run({}, context())).text).toMatch(/closed/);
+    expect((await echo.run({}, context())).text).toMatch(/turned off/);
     await hub.setEnabled("hostile", true);
     expect((await call(hub, "hostile__echo", { text: "back" })).text).toBe("back");
     await expect(hub.setEnabled("nobody", true)).rejects.toMatchObject({ code: "not_found" });

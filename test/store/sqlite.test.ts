@@ -11,7 +11,7 @@ import type { RunEvent } from "../../src/types/event.ts";
 import type { Item } from "../../src/types/item.ts";
 import type { Batch } from "../../src/types/store.ts";
 import { newId } from "../../src/util/ids.ts";
-import { newOwner } from "../../src/util/owner.ts";
+import { newProcessName } from "../../src/util/process-name.ts";
 import { engineWith, modelOf, say, temporaryFolder, temporaryStore } from "../support.ts";
 
 const start = { door: "test", workspace: "/", input: "go" };
@@ -63,6 +63,7 @@ describe("writes", () => {
     entries: [],
     outputs: [],
     approvals: [],
+    audits: [],
     node: null,
   });
 
@@ -118,7 +119,7 @@ test("any prefix or ending of four characters names a response", async () => {
       code: expect.stringMatching(/invalid_id|not_found/),
     });
   }
-  const owners = newOwner().split("/");
+  const owners = newProcessName().split("/");
   expect(owners).toHaveLength(4);
 });
 

@@ -1,7 +1,7 @@
 /** Commands about approvals: approvals, approve, deny. */
 import type { Decision } from "../../types/approval.ts";
 import { shortId } from "../../util/ids.ts";
-import { ownerState } from "../../util/owner.ts";
+import { processState } from "../../util/process-name.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
 import { type ResumeFlags, resumeOne } from "./responses.ts";
@@ -56,7 +56,7 @@ export async function decide(
   const node = await app.store.node(top);
   // Asked in another terminal that still lives: that one goes on.
   const lease = await app.store.leaseOf(top);
-  const alive = lease !== undefined && ownerState(lease.owner) !== "dead";
+  const alive = lease !== undefined && processState(lease.process) !== "dead";
   if (alive || node?.endedAt !== null) return 0;
   return resumeOne(context, app, top, flags);
 }

@@ -2,7 +2,7 @@
 import type { App } from "../../types/app.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
-import { ownerState } from "../../util/owner.ts";
+import { processState } from "../../util/process-name.ts";
 import { oneLine, visible } from "../../util/text.ts";
 
 interface Line {
@@ -21,13 +21,16 @@ export async function outline(app: App, responseId: string, here = responseId): 
   return (await treeLines(app, await rootOf(app, responseId))).map((line) => lineText(line, here)).join("");
 }
 
+/** The topmost response above this one; one that was deleted is above nothing. */
 export async function rootOf(app: App, id: string): Promise<string> {
-  for (let next = id; ; ) {
-    const node = await app.store.node(next);
-    const above: string | undefined = node?.previousResponseId ?? node?.caller?.responseId;
-    if (above === undefined || above === null) return next;
-    next = above;
+  let root = id;
+  for (let next: string | undefined = id; next !== undefined; ) {
+    const node: ResponseNode | undefined = await app.store.node(next);
+    if (!node) return root;
+    root = next;
+    next = node.previousResponseId ?? node.caller?.responseId;
   }
+  return root;
 }
 
 /** Depth first; below the root a chain of only children stays at one indent, so that a long conversation reads as a list. */
@@ -56,7 +59,7 @@ export async function treeLines(app: App, root: string): Promise<Line[]> {
 async function isInterrupted(app: App, node: ResponseNode): Promise<boolean> {
   if (node.status !== "in_progress") return false;
   const lease = await app.store.leaseOf(node.id);
-  return lease === undefined || ownerState(lease.owner) === "dead";
+  return lease === undefined || processState(lease.process) === "dead";
 }
 
 async function questionOf(app: App, id: string): Promise<string> {

@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import type { RunRequest } from "../../types/engine.ts";
 import { RotundaError } from "../../types/error.ts";
-import type { PermissionMode, RunSettings } from "../../types/response.ts";
+import { LOCAL, type PermissionMode, type RunSettings } from "../../types/response.ts";
 import type { AppFlags } from "./app-flags.ts";
 import { approverFor, type CommandContext, type Interrupt } from "./context.ts";
 import type { OutputFormat, TurnOptions } from "./turn.ts";
@@ -43,7 +43,7 @@ export async function requestFor(context: CommandContext, flags: ChatFlags, prom
   if (flags.from !== undefined) request.previousResponseId = await app.engine.resolveId(flags.from, "response");
   else if (flags.conversation !== undefined) await goOnWith(context, flags.conversation, request);
   else if (flags.continue) {
-    const [latest] = await app.store.conversations(1, context.workspace);
+    const [latest] = await app.store.conversations({ limit: 1, owner: LOCAL, workspace: context.workspace });
     if (!latest) throw new RotundaError("not_found", "there is no conversation in this directory to continue");
     request.conversation = latest.id;
   }

@@ -4,7 +4,7 @@ import { RotundaError } from "../../types/error.ts";
 import type { Item } from "../../types/item.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
-import { ownerState } from "../../util/owner.ts";
+import { processState } from "../../util/process-name.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import { approverFor, type CommandContext, interruptible } from "./context.ts";
 import { outline, rootOf, treeLines } from "./outline.ts";
@@ -49,7 +49,7 @@ async function leftBehind(app: App): Promise<string[]> {
   const abandoned: string[] = [];
   for (const node of open.filter((one) => one.caller === null && !waiting.has(one.id))) {
     const lease = await app.store.leaseOf(node.id);
-    if (lease === undefined || ownerState(lease.owner) === "dead") abandoned.unshift(node.id);
+    if (lease === undefined || processState(lease.process) === "dead") abandoned.unshift(node.id);
   }
   return abandoned;
 }

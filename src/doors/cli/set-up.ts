@@ -223,7 +223,8 @@ async function checkSearch(context: CommandContext): Promise<Finding[]> {
 async function checkHub(context: CommandContext): Promise<Finding[]> {
   const hub = await (await context.app()).hub();
   if (!hub) return [];
-  const tested = await Promise.all(hub.servers().map((server) => hub.test(server.name)));
+  const used = hub.servers().filter((server) => server.enabled);
+  const tested = await Promise.all(used.map((server) => hub.test(server.name)));
   return tested.map(({ name, state, toolCount, error }) => ({
     name: `mcp ${name}`,
     state: state === "healthy" ? "ok" : "fault",

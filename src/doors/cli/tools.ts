@@ -90,19 +90,14 @@ export async function models(context: CommandContext, flags: { json?: boolean })
 export async function hubList(context: CommandContext, flags: { json?: boolean }): Promise<number> {
   const app = await context.app();
   const servers = (await app.hub())?.servers() ?? [];
-  const disabled = app.config.servers.filter((server) => server.disabled);
-  const all = [
-    ...servers,
-    ...disabled.map((server) => ({ name: server.name, state: "disabled", transport: server.transport, toolCount: 0 })),
-  ];
   if (flags.json) {
-    context.streams.out(`${JSON.stringify(all)}\n`);
+    context.streams.out(`${JSON.stringify(servers)}\n`);
     return 0;
   }
-  if (all.length === 0)
+  if (servers.length === 0)
     context.streams.err("No MCP server is configured. Add one under mcpServers: in rotunda.yaml.\n");
-  for (const server of all) {
-    const error = "error" in server && server.error ? `  ${visible(server.error)}` : "";
+  for (const server of servers) {
+    const error = server.error ? `  ${visible(server.error)}` : "";
     context.streams.out(
       `${visible(server.name)}  ${server.transport}  ${server.state}  ${server.toolCount} tools${error}\n`,
     );
@@ -118,7 +113,8 @@ export async function hubTest(
 ): Promise<number> {
   const app = await context.app();
   const hub = await app.hub();
-  const names = name === undefined ? (hub?.servers() ?? []).map((server) => server.name) : [name];
+  const used = (hub?.servers() ?? []).filter((server) => server.enabled);
+  const names = name === undefined ? used.map((server) => server.name) : [name];
   if (!hub || names.length === 0) throw new RotundaError("not_found", "no MCP server is configured");
   context.streams.err(`Starting ${visible(names.join(", "))} …\n`);
   const tested = await Promise.all(names.map((one) => hub.test(one)));

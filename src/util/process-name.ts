@@ -1,5 +1,5 @@
 /**
- * Owner: which process runs a response, written so that any other process can tell whether it still lives.
+ * Process name: which process runs a response, written so that any other process can tell whether it still lives.
  *
  * Form: `host/pid/start/random`. `host` is the machine's boot and pid namespace, so that a pid is only
  * compared where it means something; `start` is the process's start time, so that a pid that was used
@@ -43,14 +43,14 @@ function startTime(pid: number): string | undefined {
   }
 }
 
-/** A new owner name for this process. */
-export function newOwner(): string {
+/** A new name for this process. */
+export function newProcessName(): string {
   return `${hostIdentity()}/${process.pid}/${startTime(process.pid) ?? "0"}/${randomBytes(4).toString("hex")}`;
 }
 
 /** "alive" and "dead" are certain; "elsewhere": another host, so that only the lease's time can tell. */
-export function ownerState(owner: string): "alive" | "dead" | "elsewhere" {
-  const [ownerHost, pid, start] = owner.split("/");
-  if (ownerHost !== hostIdentity()) return "elsewhere";
+export function processState(name: string): "alive" | "dead" | "elsewhere" {
+  const [machine, pid, start] = name.split("/");
+  if (machine !== hostIdentity()) return "elsewhere";
   return startTime(Number(pid)) === start ? "alive" : "dead";
 }

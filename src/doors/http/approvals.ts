@@ -1,0 +1,114 @@
+/**
+ * Approvals, elicitations and learned rules over HTTP (parity S33, S36), and the emergency stop (S23).
+ *
+ * Invariant: exactly one answer wins, whichever door it comes through; what waits for it goes on at once.
+ */
+import type { Approval, LearnedRule } from "../../types/approval.ts";
+import { RotundaError } from "../../types/error.ts";
+import { isId } from "../../util/ids.ts";
+import { ownApproval, ownerFilter } from "./access.ts";
+import type { RequestContext } from "./context.ts";
+import { DoorError } from "./errors.ts";
+import type { Handler } from "./routes.ts";
+import { argumentsOf } from "./speakmcp-messages.ts";
+import type { AnswerApproval, AnswerElicitation } from "./speakmcp-schemas.ts";
+
+function wireApproval(approval: Approval, server: string) {
+  const { id, tool, responseId, why, pattern, createdAt, expiresAt, digest } = approval;
+  return {
+    approvalId: id,
+    id,
+    toolName: tool,
+    serverLabel: server,
+    arguments: argumentsOf(approval.arguments),
+    digest,
+    responseId,
+    why,
+    pattern,
+    createdAt,
+    expiresAt,
+  };
+}
+
+export const listApprovals: Handler = async (context) => {
+  const pending = await context.app.store.approvals({ status: "pending", ...ownerFilter(context) });
+  const tools = new Map((await context.app.engine.tools()).map((tool) => [tool.name, tool.server]));
+  const now = Date.now();
+  const approvals = pending
+    .filter(({ expiresAt }) => expiresAt > now)
+    .map((approval) => wireApproval(approval, tools.get(approval.tool) ?? "rotunda"));
+  context.json(200, { approvals });
+};
+
+export const answerApproval: Handler<AnswerApproval> = async (context, body) => {
+  const { approvalId: id, approved, reason, scope = "once" } = body;
+  if (typeof id !== "string" || id === "") throw new DoorError("usage", "Missing or invalid approvalId");
+  if (typeof approved !== "boolean") throw new DoorError("usage", "Missing or invalid approved boolean");
+  const unknown = new RotundaError("not_found", "Approval not found or already resolved");
+  if (!isId(id)) throw unknown;
+  await ownApproval(context, id).catch(() => {
+    throw unknown;
+  });
+  if (scope === "always" && !context.identity.scopes.includes("admin")) {
+    throw new RotundaError("insufficient_scope", 'An answer with scope "always" needs the scope admin');
+  }
+  const { app, identity } = context;
+  const decision = approved ? "allow" : "deny";
+  await app.engine.decide(id, { decision, scope, by: identity.name, ...(reason !== undefined && { reason }) });
+  const goesOn = await app.engine.goOn(id);
+  context.json(200, { success: true, approvalId: id, approved, ...(goesOn && { responseId: goesOn.id }) });
+};
+
+export const listRules: Handler = async (context) => {
+  context.json(200, { object: "list", data: await visibleRules(context) });
+};
+
+/** Of a token, only those of its own conversations; a workspace's belong to whoever holds the machine. */
+async function visibleRules(context: RequestContext): Promise<LearnedRule[]> {
+  const rules = await context.app.store.rules();
+  if (context.identity.local || context.identity.scopes.includes("admin")) return rules;
+  const own: LearnedRule[] = [];
+  for (const rule of rules) {
+    const { store } = context.app;
+    const holder = (await store.node(rule.holder)) ?? (await store.conversation(rule.holder, context.identity.owner));
+    if (rule.scope === "session" && holder?.owner === context.identity.owner) own.push(rule);
+  }
+  return own;
+}
+
+export const removeRule: Handler = async (context) => {
+  const { id = "" } = context.params;
+  const known = (await visibleRules(context)).some((rule) => rule.id === id);
+  if (!known || !(await context.app.store.removeRule(id)))
+    throw new RotundaError("not_found", `there is no rule ${id}`);
+  context.json(200, { id, deleted: true });
+};
+
+export const listElicitations: Handler = (context) => {
+  const pending = context.app.elicitations();
+  context.json(200, { elicitations: pending, pending });
+};
+
+export const answerElicitation: Handler<AnswerElicitation> = (context, body) => {
+  const { action, content } = body;
+  const answer = { action, ...(content !== undefined && { content: content as Record<string, never> }) };
+  context.app.answerElicitation(context.params.id ?? "", answer);
+  context.json(200, { success: true });
+};
+
+/** Sampling is never offered to servers, so nothing of it is ever pending. */
+export const listSampling: Handler = (context) => context.json(200, { pending: [] });
+
+export const answerSampling: Handler = () => {
+  throw new RotundaError("not_found", "Sampling request not found or already resolved");
+};
+
+export const emergencyStop: Handler = async (context) => {
+  const { app, identity } = context;
+  const all = identity.local || identity.scopes.includes("admin");
+  const stopped = await app.engine.cancelAll("emergency stop", all ? undefined : identity.owner);
+  const entry = { who: identity.owner, door: "http", responseId: null, at: Date.now(), details: { stopped } };
+  await app.store.audit({ action: "emergency_stop", ...entry });
+  const text = "Emergency stop executed";
+  context.json(200, { success: true, message: text, processesKilled: stopped, processesRemaining: 0 });
+};

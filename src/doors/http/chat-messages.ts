@@ -1,0 +1,84 @@
+/**
+ * Chat messages: the `messages` of a chat completion become our items.
+ *
+ * Invariant: every message counts, in its order; one that cannot be understood is an error that names its place.
+ */
+import type { Item } from "../../types/item.ts";
+import type { Json, JsonObject } from "../../types/json.ts";
+import { newId } from "../../util/ids.ts";
+import { DoorError } from "./errors.ts";
+import { message, readContent } from "./input-items.ts";
+
+function wrong(param: string, text: string): DoorError {
+  return new DoorError("usage", `Invalid value for '${param}': ${text}.`, { param, wireCode: "invalid_value" });
+}
+
+/** Throws `usage` with the place as `param`. */
+export function readMessages(messages: readonly Record<string, unknown>[]): Item[] {
+  return messages.flatMap((raw, index) => readOne(raw as JsonObject, `messages[${index}]`));
+}
+
+function readOne(raw: JsonObject, param: string): Item[] {
+  const { role } = raw;
+  switch (role) {
+    case "system":
+    case "developer":
+    case "user":
+      if (raw.content === undefined || raw.content === null) throw wrong(`${param}.content`, "it is missing");
+      return [message(role, readContent(raw.content, false, `${param}.content`))];
+    case "assistant":
+      return readAssistant(raw, param);
+    case "tool":
+    case "function":
+      return [readToolResult(raw, param)];
+    default:
+      throw wrong(`${param}.role`, "it can be system, developer, user, assistant or tool");
+  }
+}
+
+function readAssistant(raw: JsonObject, param: string): Item[] {
+  const items: Item[] = [];
+  const { reasoning_content: reasoning } = raw;
+  if (typeof reasoning === "string" && reasoning !== "") {
+    const content = [{ type: "reasoning_text" as const, text: reasoning }];
+    items.push({ type: "reasoning", id: newId("rs"), status: "completed", summary: [], content });
+  }
+  const said = raw.content ?? "";
+  if (said !== "") items.push(message("assistant", readContent(said, true, `${param}.content`)));
+  const calls = raw.tool_calls ?? [];
+  if (!Array.isArray(calls)) throw wrong(`${param}.tool_calls`, "it must be a list");
+  for (const [index, call] of calls.entries()) items.push(readCall(call, `${param}.tool_calls[${index}]`));
+  // An empty answer is an answer all the same.
+  if (items.length === 0) items.push(message("assistant", [{ type: "output_text", text: "", annotations: [] }]));
+  return items;
+}
+
+function readCall(call: Json, param: string): Item {
+  const given = asObject(call, param);
+  const called = asObject(given.function ?? given.custom ?? null, `${param}.function`);
+  const { name } = called;
+  const written = called.arguments ?? called.input ?? "";
+  if (typeof name !== "string" || name === "") throw wrong(`${param}.function.name`, "it is missing");
+  if (typeof given.id !== "string") throw wrong(`${param}.id`, "it is missing");
+  const text = typeof written === "string" ? written : JSON.stringify(written);
+  return { type: "function_call", id: newId("fc"), call_id: given.id, name, arguments: text, status: "completed" };
+}
+
+function readToolResult(raw: JsonObject, param: string): Item {
+  const id = raw.tool_call_id ?? raw.name;
+  if (typeof id !== "string") throw wrong(`${param}.tool_call_id`, "it is missing");
+  const parts = readContent(raw.content ?? "", false, `${param}.content`);
+  const output = parts.map((part) => ("text" in part ? part.text : "[image]")).join("\n");
+  return { type: "function_call_output", id: newId("fco"), call_id: id, output, status: "completed" };
+}
+
+function asObject(value: Json, param: string): JsonObject {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  throw wrong(param, "an object is needed here");
+}
+
+/** What follows the last answer: with a conversation, everything before it is known already. */
+export function newMessages(messages: readonly Record<string, unknown>[]): readonly Record<string, unknown>[] {
+  const last = messages.findLastIndex((one) => one.role === "assistant");
+  return messages.slice(last + 1);
+}

@@ -1,0 +1,176 @@
+/**
+ * From the body of `POST /v1/chat/completions` to a request to the engine.
+ *
+ * Invariant: with a conversation only what follows the last answer is new; without one the request is a root of
+ * its own, and no conversation is listed for it.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Approver, RunRequest } from "../../types/engine.ts";
+import type { Item } from "../../types/item.ts";
+import type { JsonObject } from "../../types/json.ts";
+import type { RunSettings } from "../../types/response.ts";
+import { ownConversation } from "./access.ts";
+import { newMessages, readMessages } from "./chat-messages.ts";
+import type { CreateCompletion } from "./chat-schemas.ts";
+import type { RequestContext } from "./context.ts";
+import { DoorError } from "./errors.ts";
+import { chooseModel } from "./model-choice.ts";
+import { formatOf, functionTool, parked } from "./responses-request.ts";
+
+/** Milliseconds in which another door may answer an approval before the call is denied. */
+const PATIENCE = 10_000;
+
+const denyAfterPatience: Approver = async (_approval, signal) => {
+  await sleep(PATIENCE, undefined, { signal, ref: false });
+  return { decision: "deny", reason: "nobody answered within 10 seconds", by: "timeout" };
+};
+
+/** A name that a client may give a conversation of its own. */
+const NAME = /^(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$/;
+
+export interface ChatRequest {
+  request: RunRequest;
+  /** What the client calls the conversation. */
+  conversationName: string | undefined;
+}
+
+/** `keep`: a request without a conversation begins one (SpeakMCP). */
+export async function chatRequest(
+  context: RequestContext,
+  body: CreateCompletion,
+  keep: boolean,
+): Promise<ChatRequest> {
+  if (body.n !== undefined && body.n !== null && body.n !== 1)
+    throw new DoorError("usage", "Only one choice is made for each request.", { param: "n" });
+  const { profile, model, agent } = await chooseModel(context, body.model);
+  const place = await placeOf(context, body.conversation_id ?? undefined, keep);
+  const given = messagesOf(body);
+  const items = readMessages(place.known ? newMessages(given) : given);
+  if (items.length === 0) throw missing();
+  const settings = settingsOf(body);
+  const input = agent ? items : withInstructions(items, settings);
+  const way = profile.onApproval ?? "auto";
+  if (way === "deny" || way === "return") settings.onApproval = way;
+  return {
+    conversationName: place.name,
+    request: {
+      input,
+      ...place.where,
+      profile: profile.name,
+      ...(model !== undefined && { model }),
+      settings,
+      workspace: context.services.workspace,
+      door: "http",
+      owner: context.identity.owner,
+      ...(context.idempotency && { idempotency: context.idempotency }),
+      ...(way === "auto" && { approver: denyAfterPatience }),
+      ...(way === "wait" && { approver: parked }),
+    },
+  };
+}
+
+function missing(): DoorError {
+  return new DoorError("usage", "Missing user prompt", { param: "messages", wireCode: "missing_required_parameter" });
+}
+
+function messagesOf(body: CreateCompletion): readonly Record<string, unknown>[] {
+  if (body.messages && body.messages.length > 0) return body.messages;
+  const text = body.prompt ?? body.input;
+  if (typeof text !== "string" || text.trim() === "") throw missing();
+  return [{ role: "user", content: text }];
+}
+
+/** What the client says first as the system takes the place of the default profile's own words. */
+function withInstructions(items: Item[], settings: RunSettings): Item[] {
+  const end = items.findIndex(
+    (item) => item.type !== "message" || (item.role !== "system" && item.role !== "developer"),
+  );
+  if (end <= 0) return items;
+  const texts = items.slice(0, end).flatMap((item) => (item.type === "message" ? item.content : []));
+  settings.instructions = texts.map((part) => ("text" in part ? part.text : "")).join("\n\n");
+  return items.slice(end);
+}
+
+interface Place {
+  where: Partial<RunRequest>;
+  name: string | undefined;
+  /** It goes on with something that is stored. */
+  known: boolean;
+}
+
+async function placeOf(context: RequestContext, id: string | undefined, keep: boolean): Promise<Place> {
+  if (!id) return { where: { conversation: keep ? "new" : null }, name: undefined, known: false };
+  const found = await ownConversation(context, id).catch(() => undefined);
+  if (found) {
+    const where = { conversation: found.id, queue: true };
+    return { where, name: found.name ?? undefined, known: found.head !== null };
+  }
+  // An id in our form that we do not know is a mistake; any other plain name begins a conversation of that name.
+  if (id.startsWith("conv_") || !NAME.test(id)) {
+    throw new DoorError("not_found", `there is no conversation ${id.slice(0, 80)}`, { param: "conversation_id" });
+  }
+  return { where: { conversation: "new", conversationName: id }, name: id, known: false };
+}
+
+function settingsOf(body: CreateCompletion): RunSettings {
+  const settings: RunSettings = { foreground: true };
+  const clientTools = (body.tools ?? []).flatMap((tool, index) => {
+    if (tool.type !== "function") return [];
+    const called = tool.function;
+    if (typeof called !== "object" || called === null)
+      throw new DoorError("usage", "A function is missing.", { param: `tools[${index}].function` });
+    return [functionTool(called as Record<string, unknown>, `tools[${index}].function`)];
+  });
+  for (const [index, called] of (body.functions ?? []).entries())
+    clientTools.push(functionTool(called, `functions[${index}]`));
+  if (clientTools.length > 0) settings.clientTools = clientTools;
+  const maxOutputTokens = body.max_completion_tokens ?? body.max_tokens;
+  if (maxOutputTokens) settings.maxOutputTokens = maxOutputTokens;
+  if (typeof body.temperature === "number") settings.temperature = body.temperature;
+  if (body.parallel_tool_calls === false) settings.parallel = false;
+  if (body.reasoning_effort) settings.reasoningEffort = body.reasoning_effort;
+  if (body.metadata) settings.metadata = body.metadata;
+  if (body.store === false) settings.store = false;
+  const sampling = samplingOf(body);
+  if (Object.keys(sampling).length > 0) settings.sampling = sampling;
+  applyFormat(settings, body);
+  applyChoice(settings, body);
+  settings.wire = { ...(body.model && { model: body.model }), ...(body.user !== undefined && { user: body.user }) };
+  return settings;
+}
+
+function samplingOf(body: CreateCompletion): NonNullable<RunSettings["sampling"]> {
+  return {
+    ...(typeof body.top_p === "number" && { topP: body.top_p }),
+    ...(body.stop && { stop: typeof body.stop === "string" ? [body.stop] : body.stop }),
+    ...(typeof body.seed === "number" && { seed: body.seed }),
+    ...(typeof body.presence_penalty === "number" && { presencePenalty: body.presence_penalty }),
+    ...(typeof body.frequency_penalty === "number" && { frequencyPenalty: body.frequency_penalty }),
+  };
+}
+
+function applyFormat(settings: RunSettings, body: CreateCompletion): void {
+  const format = body.response_format as JsonObject | null | undefined;
+  if (!format || format.type === "text") return;
+  if (format.type === "json_object") settings.format = { type: "json_object" };
+  else if (format.type === "json_schema") {
+    const nested = format.json_schema;
+    const schema = typeof nested === "object" && nested !== null && !Array.isArray(nested) ? nested : {};
+    settings.format = formatOf({ type: "json_schema", ...schema }, "response_format.json_schema");
+  } else throw new DoorError("usage", "It can be text, json_object or json_schema.", { param: "response_format.type" });
+}
+
+function applyChoice(settings: RunSettings, { tool_choice: choice }: CreateCompletion): void {
+  if (choice === undefined || choice === null || choice === "auto") return;
+  if (choice === "none" || choice === "required") {
+    settings.toolChoice = choice;
+    if (choice === "none") delete settings.clientTools;
+    return;
+  }
+  const called = typeof choice === "object" ? (choice.function as JsonObject | undefined) : undefined;
+  const name = called?.name;
+  if (typeof name !== "string") {
+    throw new DoorError("usage", "It can be none, auto, required, or name a function.", { param: "tool_choice" });
+  }
+  settings.toolChoice = { name };
+}

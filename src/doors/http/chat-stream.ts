@@ -1,0 +1,119 @@
+/**
+ * The stream of chat completions: events of the log as chunks.
+ *
+ * Invariant: the first chunk has the role, the deltas are the model's own, `finish_reason` comes once, `[DONE]` is the
+ * last line; an upstream that fails after the first token ends the stream with OpenAI's error object.
+ */
+import type { App } from "../../types/app.ts";
+import { isEnd, type OutputItemEvent, type RunEvent } from "../../types/event.ts";
+import type { ResponseNode } from "../../types/response.ts";
+import { chatUsage, completionBase, extension, failureOf, finishReason, SEPARATOR } from "./chat-object.ts";
+
+export interface ChatStreamOptions {
+  app: App;
+  node: ResponseNode;
+  /** An extra chunk with the usage and no choice. */
+  includeUsage: boolean;
+  /** The error object of an answer, as the door writes it. */
+  describe(error: unknown): unknown;
+  /** Further fields of the last chunk. */
+  extra?: Record<string, unknown>;
+}
+
+/** One chunk as a frame; the parts that never change are written once. */
+class Chunks {
+  readonly #head: string;
+  readonly #tail: string;
+
+  constructor(node: ResponseNode, includeUsage: boolean) {
+    this.#head = `data: ${JSON.stringify(completionBase(node, "chat.completion.chunk")).slice(0, -1)},"choices":[`;
+    this.#tail = includeUsage ? `],"usage":null}\n\n` : "]}\n\n";
+  }
+
+  delta(delta: string, finish: string | null = null): string {
+    const reason = finish === null ? "null" : `"${finish}"`;
+    return `${this.#head}{"index":0,"delta":${delta},"logprobs":null,"finish_reason":${reason}}${this.#tail}`;
+  }
+
+  last(finish: string, further: Record<string, unknown>): string {
+    const fields = JSON.stringify(further).slice(1, -1);
+    const tail = fields === "" ? this.#tail : `],${fields}${this.#tail.slice(1)}`;
+    return `${this.#head}{"index":0,"delta":{},"logprobs":null,"finish_reason":"${finish}"}${tail}`;
+  }
+
+  usage(usage: unknown): string {
+    return `${this.#head}],"usage":${JSON.stringify(usage)}}\n\n`;
+  }
+}
+
+/** Frames of a run from its beginning. `events` are those of the response, from the first on. */
+export async function* chatFrames(options: ChatStreamOptions, events: AsyncIterable<RunEvent>): AsyncIterable<string> {
+  const { app, node } = options;
+  const chunks = new Chunks(node, options.includeUsage);
+  const translate = new Translation(chunks);
+  yield chunks.delta('{"role":"assistant","content":"","refusal":null}');
+  for await (const event of events) {
+    const frame = translate.frame(event);
+    if (frame !== undefined) yield frame;
+    if (!isEnd(event)) continue;
+    const response = await app.engine.get(node.id);
+    const failure = failureOf(response);
+    if (failure) yield `data: ${JSON.stringify(options.describe(failure))}\n\n`;
+    else {
+      const finish = finishReason(response, translate.calls > 0);
+      yield chunks.last(finish, { ...options.extra, rotunda: extension(response) });
+      if (options.includeUsage) yield chunks.usage(chatUsage(response.usage));
+    }
+    yield "data: [DONE]\n\n";
+  }
+}
+
+class Translation {
+  readonly #chunks: Chunks;
+  /** Index among the client's calls, by output index. */
+  readonly #places = new Map<number, number>();
+  #texts = 0;
+
+  constructor(chunks: Chunks) {
+    this.#chunks = chunks;
+  }
+
+  get calls(): number {
+    return this.#places.size;
+  }
+
+  frame(event: RunEvent): string | undefined {
+    switch (event.type) {
+      case "response.output_text.delta":
+        return this.#chunks.delta(`{"content":${JSON.stringify(event.delta)}}`);
+      case "response.reasoning_text.delta":
+        return this.#chunks.delta(`{"reasoning_content":${JSON.stringify(event.delta)}}`);
+      case "response.refusal.delta":
+        return this.#chunks.delta(`{"refusal":${JSON.stringify(event.delta)}}`);
+      case "response.content_part.added":
+        // What is said after a tool ran here is a new paragraph.
+        if (event.part.type !== "output_text" || this.#texts++ === 0) return undefined;
+        return this.#chunks.delta(`{"content":${JSON.stringify(SEPARATOR)}}`);
+      case "response.output_item.added":
+        return this.#begin(event);
+      case "response.function_call_arguments.delta":
+        return this.#arguments(event.output_index, event.delta);
+      default:
+        return undefined;
+    }
+  }
+
+  #begin({ item, output_index }: OutputItemEvent): string | undefined {
+    if (item.type !== "function_call") return undefined;
+    const index = this.#places.size;
+    this.#places.set(output_index, index);
+    const call = { index, id: item.call_id, type: "function", function: { name: item.name, arguments: "" } };
+    return this.#chunks.delta(`{"tool_calls":[${JSON.stringify(call)}]}`);
+  }
+
+  #arguments(place: number, delta: string): string | undefined {
+    const index = this.#places.get(place);
+    if (index === undefined) return undefined;
+    return this.#chunks.delta(`{"tool_calls":[{"index":${index},"function":{"arguments":${JSON.stringify(delta)}}}]}`);
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * `POST /v1/chat/completions`.
+ *
+ * Invariant: as long as nothing of the answer was sent, a failure of the model is an HTTP error; after that it ends
+ * the stream with an error object. Never a 200 that says nothing went wrong.
+ */
+import type { RunEvent } from "../../types/event.ts";
+import type { ResponseNode } from "../../types/response.ts";
+import { completionObject, failureOf } from "./chat-object.ts";
+import { chatRequest } from "./chat-request.ts";
+import type { CreateCompletion } from "./chat-schemas.ts";
+import { chatFrames } from "./chat-stream.ts";
+import type { RequestContext } from "./context.ts";
+import { describeError } from "./errors.ts";
+import { cancelOnLeave, eraseUnstored } from "./responses.ts";
+import type { Handler } from "./routes.ts";
+
+/** Milliseconds that a stream waits for the first sign of the answer, so that a failure before it has its status. */
+const FIRST_SIGN = 5_000;
+
+export const createCompletion: Handler<CreateCompletion> = async (context, body) => {
+  const speakmcp = speaksSpeakmcp(context);
+  const release = await context.acquireRun();
+  let node: ResponseNode;
+  let name: string | undefined;
+  try {
+    const { request, conversationName } = await chatRequest(context, body, speakmcp);
+    name = conversationName;
+    node = await context.app.engine.start(request);
+  } catch (error) {
+    release();
+    throw error;
+  }
+  context.accepted = true;
+  context.app.engine.wait(node.id).then(release, release);
+  const leave = cancelOnLeave(context, node.id);
+  try {
+    if (speakmcp) {
+      const { answerSpeakmcp } = await import("./speakmcp-chat.ts");
+      await answerSpeakmcp(context, node, { stream: body.stream === true, name });
+    } else if (body.stream) await stream(context, node, body, name);
+    else await answer(context, node, name);
+  } finally {
+    leave();
+    await eraseUnstored(context, node.id);
+  }
+};
+
+/** By header, or because the token was made so. */
+function speaksSpeakmcp({ request, identity }: RequestContext): boolean {
+  const header = request.headers["x-rotunda-events"];
+  return typeof header === "string" ? header === "speakmcp" : identity.token?.events === "speakmcp";
+}
+
+async function answer(context: RequestContext, node: ResponseNode, name: string | undefined): Promise<void> {
+  const { engine } = context.app;
+  await engine.wait(node.id);
+  const response = await engine.get(node.id);
+  context.json(200, { ...completionObject(response), ...conversationField(node, name) });
+}
+
+function conversationField({ conversationId }: ResponseNode, name: string | undefined) {
+  return conversationId === null ? {} : { conversation_id: name ?? conversationId };
+}
+
+async function stream(
+  context: RequestContext,
+  node: ResponseNode,
+  body: CreateCompletion,
+  name: string | undefined,
+): Promise<void> {
+  const { app } = context;
+  const failed = await failedBeforeFirstSign(context, node);
+  if (failed) {
+    const failure = failureOf(failed);
+    if (failure) throw failure;
+  }
+  await context.stream({
+    frames: (signal) =>
+      chatFrames(
+        {
+          app,
+          node,
+          includeUsage: body.stream_options?.include_usage === true,
+          describe: (error) => describeError(error, context).body,
+          extra: conversationField(node, name),
+        },
+        app.engine.watch(node.id, -1, signal),
+      ),
+  });
+}
+
+/** The node, if it ended before it said anything. */
+async function failedBeforeFirstSign(context: RequestContext, node: ResponseNode): Promise<ResponseNode | undefined> {
+  const { app } = context;
+  const patience = AbortSignal.any([AbortSignal.timeout(FIRST_SIGN), context.signal]);
+  for await (const event of app.engine.watch(node.id, -1, patience)) if (isSign(event)) return undefined;
+  const now = await app.store.node(node.id);
+  return now && now.endedAt !== null ? now : undefined;
+}
+
+/** Something that a client of chat completions gets to see. */
+function isSign(event: RunEvent): boolean {
+  if ("delta" in event) return event.type !== "response.mcp_call_arguments.delta";
+  return event.type === "response.output_item.added" && event.item.type === "function_call";
+}

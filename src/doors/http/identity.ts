@@ -1,0 +1,67 @@
+/** Identity: who asks, found out once for each request. */
+import type { Owner } from "../../types/response.ts";
+import { type Scope, scopes, type Token, type TokenLimits } from "../../types/token.ts";
+
+export interface Identity {
+  /** Whose rows it sees and makes: "local", or the id of a token. */
+  owner: Owner;
+  /** For logs and for `decidedBy`: "local", a token's name, or "nobody". */
+  name: string;
+  /** The local token: sees everything, of every owner. */
+  local: boolean;
+  scopes: readonly Scope[];
+  token: Token | undefined;
+  limits: TokenLimits;
+}
+
+/** A runaway loop is stopped, an ordinary program never notices. */
+const NAMED: TokenLimits = {
+  requestsPerSecond: 1_000,
+  concurrentRuns: 200,
+  streams: 200,
+  tokensPerDay: Number.POSITIVE_INFINITY,
+  costPerDay: Number.POSITIVE_INFINITY,
+};
+
+const WITHOUT: TokenLimits = {
+  requestsPerSecond: Number.POSITIVE_INFINITY,
+  concurrentRuns: Number.POSITIVE_INFINITY,
+  streams: 5_000,
+  tokensPerDay: Number.POSITIVE_INFINITY,
+  costPerDay: Number.POSITIVE_INFINITY,
+};
+
+export const LOCAL_IDENTITY: Identity = {
+  owner: "local",
+  name: "local",
+  local: true,
+  scopes,
+  token: undefined,
+  limits: WITHOUT,
+};
+
+/** Whoever comes to an open route, and whoever has not been looked at yet. */
+export const NOBODY: Identity = {
+  owner: "nobody",
+  name: "nobody",
+  local: false,
+  scopes: [],
+  token: undefined,
+  limits: NAMED,
+};
+
+export function identityOf(token: Token): Identity {
+  return {
+    owner: token.id,
+    name: token.name,
+    local: false,
+    scopes: token.scopes,
+    token,
+    limits: { ...NAMED, ...token.limits },
+  };
+}
+
+/** Whether a token may still be used. `now` in milliseconds since the epoch. */
+export function isInForce(token: Token, now: number): boolean {
+  return token.revokedAt === null && (token.expiresAt === null || token.expiresAt > now);
+}

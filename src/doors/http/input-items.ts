@@ -1,0 +1,194 @@
+/**
+ * Input items: what a client of the Responses API sends becomes our items.
+ *
+ * Invariant: what cannot be understood is an error that names its place; what only another vendor's machine could
+ * make use of (its tool calls, its references) is passed over, so that no client's own history breaks its request.
+ */
+import type { ContentPart, Item, ItemStatus, McpCallItem, MessageItem } from "../../types/item.ts";
+import type { Json, JsonObject } from "../../types/json.ts";
+import { isId, newId } from "../../util/ids.ts";
+import { DoorError } from "./errors.ts";
+
+/** Finds an item that was made here before; undefined where the asker has none of that id. */
+export type FindItem = (id: string) => Promise<Item | undefined>;
+
+/** A text is one user message. Throws `usage` with the place as `param`. */
+export async function readInput(input: unknown, find: FindItem, param = "input"): Promise<Item[]> {
+  if (typeof input === "string") return [message("user", [{ type: "input_text", text: input }])];
+  if (!Array.isArray(input)) throw wrong(param, "it must be a text or a list of items");
+  const items: Item[] = [];
+  for (const [index, raw] of input.entries()) {
+    const item = await readItem(raw as JsonObject, find, `${param}[${index}]`);
+    if (item) items.push(item);
+  }
+  return items;
+}
+
+export function message(role: MessageItem["role"], content: ContentPart[]): MessageItem {
+  return { type: "message", id: newId("msg"), role, status: "completed", content };
+}
+
+function wrong(param: string, what: string): DoorError {
+  return new DoorError("usage", `Invalid value for '${param}': ${what}.`, { param, wireCode: "invalid_value" });
+}
+
+function text(raw: JsonObject, key: string, param: string): string {
+  const value = raw[key];
+  if (typeof value !== "string") throw wrong(`${param}.${key}`, "a text is needed here");
+  return value;
+}
+
+async function readItem(raw: JsonObject, find: FindItem, param: string): Promise<Item | undefined> {
+  const type = typeof raw.type === "string" ? raw.type : "role" in raw ? "message" : "item_reference";
+  switch (type) {
+    case "message":
+      return readMessage(raw, param);
+    case "function_call":
+    case "custom_tool_call":
+      return readCall(raw, type, param);
+    case "function_call_output":
+    case "custom_tool_call_output":
+      return {
+        type: "function_call_output",
+        id: newId("fco"),
+        call_id: text(raw, "call_id", param),
+        output: outputText(raw.output ?? "", `${param}.output`),
+        status: "completed",
+      };
+    case "mcp_approval_response":
+      return readAnswer(raw, param);
+    case "mcp_call":
+      return readMcpCall(raw, param);
+    case "reasoning":
+      return readReasoning(raw);
+    case "compaction":
+      return { type: "compaction", id: newId("cmp"), summary: summaryOf(raw, param) };
+    case "item_reference":
+      return readReference(raw, find, param);
+    default:
+      return undefined;
+  }
+}
+
+function readMessage(raw: JsonObject, param: string): MessageItem {
+  const role = text(raw, "role", param);
+  if (role !== "user" && role !== "assistant" && role !== "system" && role !== "developer") {
+    throw wrong(`${param}.role`, "it can be user, assistant, system or developer");
+  }
+  const status: ItemStatus = raw.status === "incomplete" ? "incomplete" : "completed";
+  return { ...message(role, readContent(raw.content ?? "", role === "assistant", `${param}.content`)), status };
+}
+
+/** Parts in OpenAI's two spellings (`input_text`, `text`). Throws `usage`. */
+export function readContent(content: Json, assistant: boolean, param: string): ContentPart[] {
+  const textPart = (value: string): ContentPart =>
+    assistant ? { type: "output_text", text: value, annotations: [] } : { type: "input_text", text: value };
+  if (typeof content === "string") return [textPart(content)];
+  if (!Array.isArray(content)) throw wrong(param, "it must be a text or a list of parts");
+  return content.map((part, index): ContentPart => {
+    const at = `${param}[${index}]`;
+    if (typeof part !== "object" || part === null || Array.isArray(part)) throw wrong(at, "it must be an object");
+    if (part.type === "refusal") return { type: "refusal", refusal: text(part, "refusal", at) };
+    if (part.type === "input_image" || part.type === "image_url") return readImage(part, at);
+    if (part.type === "input_text" || part.type === "output_text" || part.type === "text")
+      return textPart(text(part, "text", at));
+    throw wrong(`${at}.type`, `parts of type ${JSON.stringify(part.type ?? null).slice(0, 60)} are not understood`);
+  });
+}
+
+function readImage(part: JsonObject, param: string): ContentPart {
+  const given = part.image_url;
+  const nested = typeof given === "object" && given !== null && !Array.isArray(given) ? given : undefined;
+  const url = nested ? nested.url : given;
+  if (typeof url !== "string" || !/^(?:https?:\/\/|data:image\/)/i.test(url)) {
+    throw wrong(`${param}.image_url`, "an http(s) or data: address of an image is needed");
+  }
+  const detail = nested?.detail ?? part.detail;
+  return {
+    type: "input_image",
+    image_url: url,
+    ...((detail === "auto" || detail === "low" || detail === "high") && { detail }),
+  };
+}
+
+function readCall(raw: JsonObject, type: string, param: string): Item {
+  const written = type === "function_call" ? text(raw, "arguments", param) : JSON.stringify({ input: raw.input ?? "" });
+  return {
+    type: "function_call",
+    id: newId("fc"),
+    call_id: text(raw, "call_id", param),
+    name: text(raw, "name", param),
+    ...(typeof raw.namespace === "string" && raw.namespace !== "" && { namespace: raw.namespace }),
+    arguments: written,
+    status: "completed",
+  };
+}
+
+/** Outputs may be a text or parts; of an image only its place is kept. */
+function outputText(output: Json, param: string): string {
+  if (typeof output === "string") return output;
+  if (!Array.isArray(output)) return JSON.stringify(output);
+  return readContent(output, false, param)
+    .map((part) => ("text" in part ? part.text : "[image]"))
+    .join("\n");
+}
+
+function readAnswer(raw: JsonObject, param: string): Item {
+  const id = text(raw, "approval_request_id", param);
+  if (typeof raw.approve !== "boolean") throw wrong(`${param}.approve`, "true or false is needed here");
+  if (!isId(id)) throw new DoorError("not_found", `there is no approval ${id.slice(0, 80)}`, { param });
+  const reason = typeof raw.reason === "string" ? raw.reason : null;
+  return { type: "mcp_approval_response", id: newId("mcpa"), approval_request_id: id, approve: raw.approve, reason };
+}
+
+/** A call that was carried out before, here or elsewhere: for the model's memory only, it never runs again. */
+function readMcpCall(raw: JsonObject, param: string): McpCallItem {
+  const output = typeof raw.output === "string" ? raw.output : null;
+  const failed = raw.error !== undefined && raw.error !== null;
+  return {
+    type: "mcp_call",
+    id: newId("mcp"),
+    server_label: typeof raw.server_label === "string" ? raw.server_label : "",
+    name: text(raw, "name", param),
+    arguments: text(raw, "arguments", param),
+    status: failed ? "failed" : output === null ? "incomplete" : "completed",
+    output,
+    error: failed ? errorText(raw.error ?? null) : null,
+    approval_request_id: null,
+  };
+}
+
+function errorText(error: Json): string {
+  if (typeof error === "string") return error;
+  return JSON.stringify(error).slice(0, 2_000);
+}
+
+function readReasoning(raw: JsonObject): Item {
+  const texts = [raw.content, raw.summary].flatMap((list) => (Array.isArray(list) ? list : []));
+  const content = texts.flatMap((part) => {
+    const value = typeof part === "object" && part !== null && !Array.isArray(part) ? part.text : undefined;
+    return typeof value === "string" ? [{ type: "reasoning_text" as const, text: value }] : [];
+  });
+  return { type: "reasoning", id: newId("rs"), status: "completed", summary: [], content };
+}
+
+const SUMMARY_MARK = "rotunda:";
+
+/** A summary as the opaque text that clients carry around. */
+export function sealSummary(summary: string): string {
+  return Buffer.from(`${SUMMARY_MARK}${summary}`).toString("base64");
+}
+
+function summaryOf(raw: JsonObject, param: string): string {
+  if (typeof raw.summary === "string") return raw.summary;
+  const opened = Buffer.from(text(raw, "encrypted_content", param), "base64").toString();
+  if (!opened.startsWith(SUMMARY_MARK)) throw wrong(`${param}.encrypted_content`, "it was not made here");
+  return opened.slice(SUMMARY_MARK.length);
+}
+
+async function readReference(raw: JsonObject, find: FindItem, param: string): Promise<Item> {
+  const id = text(raw, "id", param);
+  const found = isId(id) ? await find(id) : undefined;
+  if (!found) throw new DoorError("not_found", `there is no item ${id.slice(0, 80)}`, { param: `${param}.id` });
+  return found;
+}

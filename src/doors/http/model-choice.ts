@@ -1,0 +1,29 @@
+/** Model choice: `profile/NAME` is an agent, anything else the id of a model that the default profile answers with. */
+import { RotundaError } from "../../types/error.ts";
+import type { Profile } from "../../types/profile.ts";
+import { matchesName } from "../../util/text.ts";
+import type { RequestContext } from "./context.ts";
+
+export const PROFILE_PREFIX = "profile/";
+
+export interface ModelChoice {
+  profile: Profile;
+  /** Absent: the profile's own. */
+  model?: string;
+  /** The client named the agent, so the agent's own instructions hold beside what the client says. */
+  agent: boolean;
+}
+
+/** `header` is `x-rotunda-profile`. Throws `profile_not_found`, `insufficient_scope`. */
+export async function chooseModel(context: RequestContext, name: string | null | undefined): Promise<ModelChoice> {
+  const { app, identity } = context;
+  const header = context.request.headers["x-rotunda-profile"];
+  const named = name?.startsWith(PROFILE_PREFIX) ? name.slice(PROFILE_PREFIX.length) : undefined;
+  const wanted = named ?? (typeof header === "string" ? header : app.config.server.profile);
+  const profile = await app.profile(wanted);
+  const allowed = identity.token?.profiles;
+  if (allowed && !allowed.some((glob) => matchesName(glob, profile.name))) {
+    throw new RotundaError("insufficient_scope", `this token may not use profile ${profile.name}`);
+  }
+  return { profile, agent: named !== undefined, ...(named === undefined && name ? { model: name } : {}) };
+}

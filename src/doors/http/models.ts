@@ -1,0 +1,47 @@
+/** `/v1/models`: what can answer here. A profile is a model to any chat client. */
+import { matchesName } from "../../util/text.ts";
+import type { RequestContext } from "./context.ts";
+import { DoorError } from "./errors.ts";
+import { PROFILE_PREFIX } from "./model-choice.ts";
+import type { Handler } from "./routes.ts";
+
+interface WireModel {
+  id: string;
+  object: "model";
+  created: number;
+  owned_by: string;
+}
+
+/** No endpoint tells when a model was made; clients want a number. */
+const CREATED = 0;
+
+async function models(context: RequestContext): Promise<WireModel[]> {
+  const { app, identity } = context;
+  const allowed = identity.token?.profiles;
+  const profiles = app.profiles().filter(({ name }) => !allowed || allowed.some((glob) => matchesName(glob, name)));
+  return [
+    ...(await app.models()).map(({ id, origin }) => wireModel(id, origin)),
+    ...profiles.map(({ name }) => wireModel(`${PROFILE_PREFIX}${name}`, "rotunda")),
+  ];
+}
+
+function wireModel(id: string, owner: string): WireModel {
+  return { id, object: "model", created: CREATED, owned_by: owner };
+}
+
+export const listModels: Handler = async (context) => {
+  context.json(200, { object: "list", data: await models(context) });
+};
+
+export const getModel: Handler = (context) => oneModel(context, context.params.model ?? "");
+
+export const getAgent: Handler = (context) => oneModel(context, `${PROFILE_PREFIX}${context.params.name ?? ""}`);
+
+async function oneModel(context: RequestContext, id: string): Promise<void> {
+  const found = (await models(context)).find((model) => model.id === id);
+  if (!found) {
+    const text = `The model '${id.slice(0, 100)}' does not exist`;
+    throw new DoorError("model_not_found", text, { param: "model" });
+  }
+  context.json(200, found);
+}

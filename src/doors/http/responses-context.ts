@@ -1,0 +1,79 @@
+/** `/v1/responses/input_tokens` and `/compact`: how large a context is, and making it small. */
+import type { RunRequest } from "../../types/engine.ts";
+import { RotundaError } from "../../types/error.ts";
+import type { Item } from "../../types/item.ts";
+import { newId } from "../../util/ids.ts";
+import { ownNode } from "./access.ts";
+import type { RequestContext } from "./context.ts";
+import { message, readInput } from "./input-items.ts";
+import { chooseModel } from "./model-choice.ts";
+import type { CompactResponse, CountTokens } from "./responses-schemas.ts";
+import type { Handler } from "./routes.ts";
+import { wireItem } from "./wire-items.ts";
+
+/** Characters of JSON that make a token: no endpoint tells its tokenizer, so this is an estimate. */
+const CHARACTERS_PER_TOKEN = 4;
+
+export const countTokens: Handler<CountTokens> = async (context, body) => {
+  const { profile } = await chooseModel(context, body.model);
+  const above = await itemsAbove(context, body.previous_response_id);
+  const items = [...above, ...(await readInput(body.input ?? [], async () => undefined))];
+  const served = (await context.app.engine.tools(profile.name)).map(({ name, description, input }) => ({
+    name,
+    description,
+    input,
+  }));
+  const said = JSON.stringify([body.instructions ?? profile.instructions, items, body.tools ?? [], served]);
+  const input_tokens = Math.ceil(said.length / CHARACTERS_PER_TOKEN);
+  context.json(200, { object: "response.input_tokens", input_tokens });
+};
+
+async function itemsAbove(context: RequestContext, id: string | null | undefined): Promise<Item[]> {
+  if (!id) return [];
+  const node = await ownNode(context, id);
+  return (await context.app.store.path(node.id)).flatMap(({ entries }) => entries.map(({ item }) => item));
+}
+
+const SUMMARISE = [
+  "Sum up the conversation so that it can go on from your summary alone. Keep: what was asked, what was decided and why,",
+  "names, numbers, file paths, what is done and what is still open. Write plain text, and nothing but the summary.",
+].join(" ");
+
+export const compactResponse: Handler<CompactResponse> = async (context, body) => {
+  const { app, identity } = context;
+  const { profile, model } = await chooseModel(context, body.model);
+  const given = await readInput(body.input ?? [], async () => undefined);
+  const above = await itemsAbove(context, body.previous_response_id);
+  const ask = message("user", [{ type: "input_text", text: SUMMARISE }]);
+  const request: RunRequest = {
+    input: [...given, ask],
+    ...(body.previous_response_id && { previousResponseId: body.previous_response_id }),
+    conversation: null,
+    profile: profile.name,
+    ...(model !== undefined && { model }),
+    settings: { toolChoice: "none", foreground: true, ...(body.instructions && { instructions: body.instructions }) },
+    workspace: context.services.workspace,
+    door: "http",
+    owner: identity.owner,
+  };
+  const release = await context.acquireRun();
+  try {
+    const { id } = await app.engine.start(request);
+    const node = await app.engine.wait(id);
+    const response = await app.engine.get(id);
+    if (node.status !== "completed") {
+      throw new RotundaError(node.error?.code ?? "upstream_failed", node.error?.message ?? "the summary was cut off");
+    }
+    const users = [...above, ...given].filter((item) => item.type === "message" && item.role === "user");
+    const compaction: Item = { type: "compaction", id: newId("cmp"), summary: app.engine.textOf(response) };
+    context.json(200, {
+      id: response.id,
+      object: "response.compaction",
+      created_at: Math.floor(response.createdAt / 1_000),
+      output: [...users, compaction].map(wireItem),
+      usage: response.usage,
+    });
+  } finally {
+    release();
+  }
+};

@@ -1,0 +1,94 @@
+/**
+ * The Response object: a response of ours as the Responses API shows it.
+ *
+ * Invariant: made of what is stored and of nothing else, so that the same moment looks the same at every door, now
+ * and after a restart.
+ */
+
+import type { JsonObject } from "../../types/json.ts";
+import type { FullResponse, ResponseNode, RunSettings } from "../../types/response.ts";
+import { wireItem } from "./wire-items.ts";
+
+export type WireStatus = "queued" | "in_progress" | "completed" | "failed" | "cancelled" | "incomplete";
+
+/** Whoever waits for a person is still at it, as far as the contract knows. */
+function wireStatus(node: ResponseNode): WireStatus {
+  return node.status === "waiting" ? "in_progress" : node.status;
+}
+
+/** As it is now. */
+export function responseObject(response: FullResponse): JsonObject {
+  const ended = response.endedAt !== null;
+  return {
+    ...base(response),
+    status: wireStatus(response),
+    completed_at: response.status === "completed" && ended ? seconds(response.endedAt ?? 0) : null,
+    error: response.status === "failed" && response.error ? { ...response.error } : null,
+    incomplete_details:
+      response.status === "incomplete" ? { reason: response.incompleteReason ?? "interrupted" } : null,
+    output: response.output.map(wireItem),
+    usage: ended ? (response.usage as unknown as JsonObject) : null,
+    ...(response.degraded && { degraded: true }),
+  };
+}
+
+/** As it was when it began: the same for whoever comes later. */
+export function begunObject(node: ResponseNode, status: "queued" | "in_progress"): JsonObject {
+  const unknown = { completed_at: null, error: null, incomplete_details: null, output: [], usage: null };
+  return { ...base(node), status, ...unknown };
+}
+
+function base(node: ResponseNode): JsonObject {
+  const { settings } = node;
+  const { wire = {} } = settings;
+  return {
+    id: node.id,
+    object: "response",
+    created_at: seconds(node.createdAt),
+    background: wire.background ?? false,
+    conversation: node.conversationId === null ? null : { id: node.conversationId },
+    instructions: wire.instructions ?? null,
+    max_output_tokens: settings.maxOutputTokens ?? null,
+    max_tool_calls: settings.maxToolCalls ?? null,
+    metadata: settings.metadata ?? {},
+    model: wire.model ?? node.model,
+    parallel_tool_calls: settings.parallel !== false,
+    previous_response_id: node.previousResponseId,
+    prompt_cache_key: wire.prompt_cache_key ?? null,
+    reasoning: { effort: settings.reasoningEffort ?? null, summary: wire.reasoning_summary ?? null },
+    safety_identifier: wire.safety_identifier ?? null,
+    service_tier: wire.service_tier ?? "default",
+    store: settings.store !== false,
+    temperature: settings.temperature ?? 1,
+    text: { format: formatObject(settings), ...(wire.verbosity !== undefined && { verbosity: wire.verbosity }) },
+    tool_choice: wire.tool_choice ?? "auto",
+    tools: toolObjects(settings),
+    top_logprobs: wire.top_logprobs ?? 0,
+    top_p: settings.sampling?.topP ?? 1,
+    presence_penalty: settings.sampling?.presencePenalty ?? 0,
+    frequency_penalty: settings.sampling?.frequencyPenalty ?? 0,
+    truncation: wire.truncation ?? "disabled",
+    user: wire.user ?? null,
+  };
+}
+
+function formatObject({ format }: RunSettings): JsonObject {
+  if (format?.type !== "json_schema") return { type: format?.type ?? "text" };
+  return { description: null, strict: false, ...format } as unknown as JsonObject;
+}
+
+function toolObjects({ wire, clientTools = [] }: RunSettings): JsonObject[] {
+  // Kept as they came where one of them is of another type than `function`.
+  if (Array.isArray(wire?.tools)) return wire.tools as JsonObject[];
+  return clientTools.map(({ name, description, parameters, strict }) => ({
+    type: "function",
+    name,
+    description: description ?? null,
+    parameters: parameters ?? null,
+    strict: strict ?? false,
+  })) as JsonObject[];
+}
+
+function seconds(milliseconds: number): number {
+  return Math.floor(milliseconds / 1_000);
+}

@@ -1,0 +1,253 @@
+/**
+ * From the body of `POST /v1/responses` to a request to the engine.
+ *
+ * Invariant: what the contract lets a client ask for is either done or refused with the field's name; tools of
+ * types that only another vendor has are passed over.
+ */
+import type { Approver, RunRequest } from "../../types/engine.ts";
+import type { Item } from "../../types/item.ts";
+import type { JsonObject, JsonSchema } from "../../types/json.ts";
+import type { ClientTool, ResponseNode, RunSettings, TextFormat } from "../../types/response.ts";
+import { isId } from "../../util/ids.ts";
+import { flatName } from "../../util/text.ts";
+import { ownConversation, ownNode } from "./access.ts";
+import type { RequestContext } from "./context.ts";
+import { DoorError } from "./errors.ts";
+import { message, readInput } from "./input-items.ts";
+import { chooseModel } from "./model-choice.ts";
+import type { CreateResponse } from "./responses-schemas.ts";
+
+/** Nobody is at hand here, but somebody may answer through another door: the run waits in this process. */
+export const parked: Approver = () => new Promise(() => undefined);
+
+function wrong(param: string, text: string): DoorError {
+  return new DoorError("usage", text, { param, wireCode: "invalid_value" });
+}
+
+export async function requestOf(context: RequestContext, body: CreateResponse): Promise<RunRequest> {
+  check(body);
+  const { profile, model, agent } = await chooseModel(context, body.model);
+  const parent = await parentOf(context, body);
+  const input = await readInput(body.input ?? [], (id) => findItem(context, id, parent));
+  if (input.length === 0) throw wrong("input", "The input is empty.");
+  if (input.some((item) => item.type === "mcp_approval_response") && !context.identity.scopes.includes("approve")) {
+    throw new DoorError("insufficient_scope", "this token may not answer approvals", { param: "input" });
+  }
+  const { background } = body;
+  const way = profile.onApproval ?? (background ? "wait" : "return");
+  const { clientTools, others } = toolsOf(body.tools ?? []);
+  const settings = settingsOf(body, clientTools);
+  settings.onApproval = way;
+  if (agent && body.instructions) {
+    // An agent keeps its own instructions; the client's come on top of them.
+    input.unshift(message("developer", [{ type: "input_text", text: body.instructions }]));
+  } else if (body.instructions) settings.instructions = body.instructions;
+  settings.wire = wireOf(body, others);
+  applyToolChoice(settings, body, await serverToolNames(context, body, profile.name));
+  const place = await placeOf(context, body, parent);
+  return {
+    input,
+    ...place,
+    profile: profile.name,
+    ...(model !== undefined && { model }),
+    settings,
+    workspace: context.services.workspace,
+    door: "http",
+    owner: context.identity.owner,
+    ...(context.idempotency && { idempotency: context.idempotency }),
+    ...(way === "wait" && { approver: parked }),
+  };
+}
+
+function check(body: CreateResponse): void {
+  if (body.previous_response_id && body.conversation)
+    throw wrong("previous_response_id", "Give previous_response_id or conversation, not both.");
+  if (body.background && body.store === false) throw wrong("background", "background needs store: true.");
+  if (body.prompt) throw wrong("prompt", "There are no stored prompts here: send instructions and input.");
+  if (Object.keys(body.metadata ?? {}).length > 16) throw wrong("metadata", "metadata has more than 16 pairs.");
+}
+
+async function parentOf(context: RequestContext, body: CreateResponse): Promise<ResponseNode | undefined> {
+  const id = body.previous_response_id;
+  if (!id) return undefined;
+  try {
+    if (!isId(id)) throw new DoorError("not_found", `there is no response ${id.slice(0, 80)}`);
+    return await ownNode(context, id);
+  } catch {
+    const text = `Previous response with id '${id.slice(0, 80)}' not found.`;
+    throw new DoorError("not_found", text, { param: "previous_response_id", wireCode: "previous_response_not_found" });
+  }
+}
+
+/** Where in the tree it goes, and whether it may wait behind a turn that still runs. */
+async function placeOf(
+  context: RequestContext,
+  body: CreateResponse,
+  parent: ResponseNode | undefined,
+): Promise<Partial<RunRequest>> {
+  if (body.conversation) {
+    const id = typeof body.conversation === "string" ? body.conversation : body.conversation.id;
+    const conversation = await ownConversation(context, id);
+    const head = conversation.head === null ? undefined : await context.app.store.node(conversation.head);
+    return { conversation: conversation.id, queue: head?.status !== "waiting" || body.background === true };
+  }
+  if (!parent) return { conversation: null };
+  return {
+    previousResponseId: parent.id,
+    queue: parent.status !== "waiting" || body.background === true,
+    ...(parent.conversationId === null && { conversation: null }),
+  };
+}
+
+/** An item of the path above, by its id. */
+async function findItem(
+  context: RequestContext,
+  id: string,
+  parent: ResponseNode | undefined,
+): Promise<Item | undefined> {
+  if (!parent) return undefined;
+  for (const { entries } of await context.app.store.path(parent.id)) {
+    const found = entries.find(({ item }) => item.id === id);
+    if (found) return found.item;
+  }
+  return undefined;
+}
+
+function settingsOf(body: CreateResponse, clientTools: ClientTool[]): RunSettings {
+  const settings: RunSettings = {};
+  if (clientTools.length > 0) settings.clientTools = clientTools;
+  if (typeof body.temperature === "number") settings.temperature = body.temperature;
+  if (typeof body.top_p === "number") settings.sampling = { topP: body.top_p };
+  if (body.max_output_tokens) settings.maxOutputTokens = body.max_output_tokens;
+  if (body.max_tool_calls) settings.maxToolCalls = body.max_tool_calls;
+  if (body.parallel_tool_calls === false) settings.parallel = false;
+  if (body.reasoning?.effort) settings.reasoningEffort = body.reasoning.effort;
+  if (body.metadata && Object.keys(body.metadata).length > 0) settings.metadata = body.metadata;
+  if (body.store === false) settings.store = false;
+  if (!body.background) settings.foreground = true;
+  const { format } = body.text ?? {};
+  if (format && format.type !== "text") settings.format = formatOf(format as unknown as JsonObject);
+  return settings;
+}
+
+/** `json_schema` needs a name and a schema. Throws `usage`. */
+export function formatOf(format: JsonObject, param = "text.format"): TextFormat {
+  if (format.type !== "json_schema") return { type: format.type === "json_object" ? "json_object" : "text" };
+  const { name, schema, description, strict } = format;
+  if (typeof name !== "string" || !/^[A-Za-z0-9_-]{1,64}$/.test(name))
+    throw wrong(`${param}.name`, "A name of up to 64 letters, digits, _ and - is needed.");
+  if (typeof schema !== "object" || schema === null || Array.isArray(schema))
+    throw wrong(`${param}.schema`, "A JSON schema is needed.");
+  return {
+    type: "json_schema",
+    name,
+    schema: schema as JsonSchema,
+    ...(typeof description === "string" && { description }),
+    ...(typeof strict === "boolean" && { strict }),
+  };
+}
+
+/** Function tools, nested ones flattened; and whether there were others. */
+export function toolsOf(tools: readonly Record<string, unknown>[]): { clientTools: ClientTool[]; others: boolean } {
+  const clientTools: ClientTool[] = [];
+  let others = false;
+  for (const [index, tool] of tools.entries()) {
+    if (tool.type === "function") clientTools.push(functionTool(tool, `tools[${index}]`));
+    else {
+      others = true;
+      if (tool.type === "namespace") clientTools.push(...nestedTools(tool, `tools[${index}]`));
+    }
+  }
+  const names = new Set(clientTools.map(({ name }) => name));
+  if (names.size < clientTools.length) throw wrong("tools", "Two function tools have the same name.");
+  return { clientTools, others };
+}
+
+export function functionTool(tool: Record<string, unknown>, param: string): ClientTool {
+  const { name, description, parameters, strict } = tool;
+  if (typeof name !== "string" || !/^[A-Za-z0-9_-]{1,64}$/.test(name))
+    throw wrong(`${param}.name`, "A function's name is 1 to 64 letters, digits, _ and -.");
+  const schema = parameters ?? undefined;
+  if (schema !== undefined && (typeof schema !== "object" || Array.isArray(schema)))
+    throw wrong(`${param}.parameters`, "A function's parameters are a JSON schema.");
+  return {
+    name,
+    ...(typeof description === "string" && { description }),
+    ...(schema !== undefined && { parameters: schema as JsonSchema }),
+    ...(strict === true && { strict }),
+  };
+}
+
+function nestedTools(tool: Record<string, unknown>, param: string): ClientTool[] {
+  const namespace = tool.name;
+  if (typeof namespace !== "string" || !Array.isArray(tool.tools)) return [];
+  return tool.tools.flatMap((nested: Record<string, unknown>, index): ClientTool[] => {
+    if (typeof nested !== "object" || nested === null || nested.type !== "function") return [];
+    const made = functionTool(nested, `${param}.tools[${index}]`);
+    return [{ ...made, name: flatName(namespace, made.name), wire: { namespace, name: made.name } }];
+  });
+}
+
+/** What the answer repeats of the request, beside what the settings hold. */
+function wireOf(body: CreateResponse, others: boolean): JsonObject {
+  const given: Record<string, unknown> = {
+    model: body.model ?? undefined,
+    instructions: body.instructions ?? undefined,
+    background: body.background === true ? true : undefined,
+    truncation: body.truncation ?? undefined,
+    tool_choice: body.tool_choice ?? undefined,
+    tools: others ? body.tools : undefined,
+    reasoning_summary: body.reasoning?.summary ?? undefined,
+    verbosity: body.text?.verbosity ?? undefined,
+    prompt_cache_key: body.prompt_cache_key ?? undefined,
+    safety_identifier: body.safety_identifier ?? undefined,
+    service_tier: body.service_tier === "auto" ? undefined : (body.service_tier ?? undefined),
+    user: body.user,
+    top_logprobs: body.top_logprobs ?? undefined,
+  };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as JsonObject;
+}
+
+/** Names of the engine's tools; asked for only where the choice of tools speaks of some. */
+async function serverToolNames(context: RequestContext, body: CreateResponse, profile: string): Promise<Set<string>> {
+  if (typeof body.tool_choice !== "object" || body.tool_choice === null) return new Set();
+  return new Set((await context.app.engine.tools(profile)).map((tool) => tool.name));
+}
+
+/** `allowed_tools` is enforced: what it does not name is not even offered. Throws `usage`. */
+function applyToolChoice(settings: RunSettings, body: CreateResponse, served: ReadonlySet<string>): void {
+  const choice = body.tool_choice;
+  if (choice === undefined || choice === null || choice === "auto") return;
+  if (choice === "none" || choice === "required") {
+    settings.toolChoice = choice;
+    // "none" forbids the client's tools as well as ours.
+    if (choice === "none") delete settings.clientTools;
+    return;
+  }
+  if (typeof choice === "string") throw wrong("tool_choice", "It can be none, auto, required, or an object.");
+  if (choice.type === "function") {
+    const { name } = choice;
+    if (typeof name !== "string") throw wrong("tool_choice.name", "The name of a function is needed.");
+    const known = settings.clientTools?.find((tool) => tool.name === name || tool.wire?.name === name);
+    if (!known && !served.has(name))
+      throw wrong("tool_choice", `There is no tool ${JSON.stringify(name.slice(0, 80))}.`);
+    settings.toolChoice = { name: known?.name ?? name };
+  } else if (choice.type === "mcp" && typeof choice.name === "string" && served.has(choice.name)) {
+    settings.toolChoice = { name: choice.name };
+  } else if (choice.type === "allowed_tools") allowOnly(settings, choice);
+}
+
+function allowOnly(settings: RunSettings, choice: Record<string, unknown>): void {
+  const tools = Array.isArray(choice.tools) ? (choice.tools as Record<string, unknown>[]) : [];
+  const names = tools.flatMap(({ name }) => (typeof name === "string" ? [name] : []));
+  const labels = tools.flatMap((tool) =>
+    tool.type === "mcp" && tool.name === undefined && typeof tool.server_label === "string" ? [tool.server_label] : [],
+  );
+  const kept = (settings.clientTools ?? []).filter(
+    ({ name, wire }) => names.includes(name) || names.includes(wire?.name ?? ""),
+  );
+  if (kept.length > 0) settings.clientTools = kept;
+  else delete settings.clientTools;
+  settings.toolFilters = [[...names, ...labels.map((label) => `${label}__*`)]];
+  if (choice.mode === "required") settings.toolChoice = "required";
+}

@@ -1,0 +1,121 @@
+/** The table of `/v1/responses`. */
+import { defineRoute, type Route } from "./routes.ts";
+
+const style = "openai" as const;
+const tag = "responses";
+const schemas = () => import("./responses-schemas.ts");
+const handlers = () => import("./responses.ts");
+const response = async () => (await schemas()).response;
+const paging = {
+  limit: "1 to 100, default 20",
+  after: "Id of the last one of the page before",
+  order: "asc or desc (default)",
+};
+
+export const responsesRoutes: Route[] = [
+  defineRoute({
+    method: "POST",
+    path: "/v1/responses",
+    summary: "Create a response",
+    tag,
+    style,
+    scope: "responses:write",
+    idempotent: "response",
+    body: async () => (await schemas()).createResponse,
+    response,
+    load: async () => (await handlers()).createResponse,
+  }),
+  {
+    method: "GET",
+    path: "/v1/responses",
+    summary: "List responses, newest first",
+    tag,
+    style,
+    scope: "responses:read",
+    query: { ...paging, status: "running, queued, in_progress, waiting, completed, incomplete, failed or cancelled" },
+    response: async () => (await schemas()).itemList,
+    load: async () => (await handlers()).listResponses,
+  },
+  defineRoute({
+    method: "POST",
+    path: "/v1/responses/input_tokens",
+    summary: "Estimate the tokens of an input",
+    tag,
+    style,
+    scope: "responses:read",
+    idempotent: "none",
+    body: async () => (await schemas()).countTokens,
+    load: async () => (await import("./responses-context.ts")).countTokens,
+  }),
+  defineRoute({
+    method: "POST",
+    path: "/v1/responses/compact",
+    summary: "Sum up a conversation into one item that stands for it",
+    tag,
+    style,
+    scope: "responses:write",
+    body: async () => (await schemas()).compactResponse,
+    load: async () => (await import("./responses-context.ts")).compactResponse,
+  }),
+  {
+    method: "GET",
+    path: "/v1/responses/:id",
+    summary: "Read a response, or its stream from any event on",
+    tag,
+    style,
+    scope: "responses:read",
+    query: { stream: "true: the events", starting_after: "Number of the last event that is known", include: "Ignored" },
+    response,
+    load: async () => (await handlers()).getResponse,
+  },
+  {
+    method: "DELETE",
+    path: "/v1/responses/:id",
+    summary: "Delete a response",
+    tag,
+    style,
+    scope: "responses:write",
+    load: async () => (await handlers()).deleteResponse,
+  },
+  {
+    method: "POST",
+    path: "/v1/responses/:id/cancel",
+    summary: "End a response that runs or waits",
+    tag,
+    style,
+    scope: "responses:write",
+    response,
+    load: async () => (await handlers()).cancelResponse,
+  },
+  {
+    method: "POST",
+    path: "/v1/responses/:id/resume",
+    summary: "Go on with a response that was cut off",
+    tag,
+    style,
+    scope: "responses:write",
+    response,
+    load: async () => (await handlers()).resumeResponse,
+  },
+  defineRoute({
+    method: "POST",
+    path: "/v1/responses/:id/steer",
+    summary: "Say something to a response that runs: it hears it before its next step",
+    tag,
+    style,
+    scope: "responses:write",
+    body: async () => (await schemas()).steerResponse,
+    load: async () => (await handlers()).steerResponse,
+  }),
+  {
+    method: "GET",
+    path: "/v1/responses/:id/input_items",
+    summary: "List what a response was asked with",
+    tag,
+    style,
+    scope: "responses:read",
+    query: paging,
+    response: async () => (await schemas()).itemList,
+    load: async () => (await handlers()).listInputItems,
+  },
+];

@@ -1,0 +1,261 @@
+/**
+ * The HTTP door: Node's server, what every request passes through, and the end of it all.
+ *
+ * Invariant: a request is answered exactly once, in JSON unless its route says otherwise; the order of the checks is
+ * host, origin, route, token, scope, rate, body; nothing that a client sends ends the process.
+ */
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import type { App } from "../../types/app.ts";
+import { RotundaError } from "../../types/error.ts";
+import { newId } from "../../util/ids.ts";
+import { ensureLocalToken } from "../../util/local-token.ts";
+import { Authenticator } from "./authenticate.ts";
+import { RequestContext } from "./context.ts";
+import { createHardenedServer, isLoopback, TIMEOUTS, type Timeouts } from "./hardening.ts";
+import { Limits, type UsageToday } from "./limits.ts";
+import { createLog } from "./log.ts";
+import { Metrics } from "./metrics.ts";
+import { Origins } from "./origins.ts";
+import { Pipeline } from "./pipeline.ts";
+import { Router } from "./router.ts";
+import type { Route } from "./routes.ts";
+import type { Services } from "./services.ts";
+import { Streams } from "./sse.ts";
+import { allRoutes } from "./table.ts";
+
+export interface HttpDoorOptions {
+  /** Default "127.0.0.1", which like "localhost" also means ::1 where there is one. */
+  host?: string;
+  /** Default 7070; 0: any that is free. */
+  port?: number;
+  /** Default "token". "none" only on loopback: whoever reaches the port may do everything. */
+  auth?: "token" | "none";
+  /** Origins of pages that may ask, beside our own. */
+  cors?: readonly string[];
+  /** Further names under which we are reached: a proxy's. With or without a port. */
+  hosts?: readonly string[];
+  /** A proxy in front ends TLS: needed to listen beyond loopback. */
+  behindProxy?: boolean;
+  /** Routes that need `admin` may be used from other machines. */
+  allowRemoteAdmin?: boolean;
+  /** Default: that of the state directory, made if there is none. */
+  localToken?: string;
+  /** Bytes of a body. Default 50 MB. */
+  bodyLimit?: number;
+  /** One line of the log, without its end. Default: to stderr, in the background. */
+  log?: (line: string) => void;
+  /** One line for each request. Default true. */
+  accessLog?: boolean;
+  version?: string;
+  timeouts?: Partial<Timeouts>;
+  usageToday?: UsageToday;
+  /** Beside those of the table. */
+  routes?: readonly Route[];
+}
+
+export interface HttpDoor {
+  /** Resolves with the address when it is listening. Throws `usage` where the port is taken or may not be had. */
+  listen(): Promise<string>;
+  /** `http://127.0.0.1:7070`. Throws before `listen`. */
+  readonly address: string;
+  /** True where everybody who reaches the port may do everything. */
+  readonly open: boolean;
+  readonly services: Services;
+  readonly router: Router;
+  /**
+   * Takes nothing new, lets what runs come to its end for some seconds (default 8), then ends streams and answers the
+   * rest with 503. The app stays open.
+   */
+  close(options?: { seconds?: number }): Promise<void>;
+}
+
+/** Throws `usage` where the options would open the door wider than was meant. */
+export function createHttpDoor(app: App, options: HttpDoorOptions = {}): HttpDoor {
+  const { host = "127.0.0.1", auth = "token", behindProxy = false } = options;
+  if (auth === "none" && (behindProxy || !isLoopback(host))) {
+    throw new RotundaError(
+      "usage",
+      "Without a token it listens on loopback only: --auth none goes with neither another --host nor --behind-proxy.",
+    );
+  }
+  if (!isLoopback(host) && !behindProxy) {
+    throw new RotundaError("usage", `To listen on ${host} would send tokens over the network in the clear.`, {
+      remedy: "Put a proxy that ends TLS in front of it, and say --behind-proxy.",
+    });
+  }
+  return new Door(app, { ...options, host, auth, behindProxy });
+}
+
+class Door implements HttpDoor {
+  readonly services: Services;
+  readonly router = new Router();
+  readonly open: boolean;
+  readonly #options: HttpDoorOptions & { host: string };
+  readonly #servers: Server[] = [];
+  readonly #pipeline: Pipeline;
+  readonly #inFlight = new Set<RequestContext>();
+  readonly #answering = new WeakMap<Socket, RequestContext>();
+  #connections = 0;
+  #address: string | undefined;
+  #whenIdle: (() => void) | undefined;
+  readonly #closeLog: () => void;
+
+  constructor(app: App, options: HttpDoorOptions & { host: string; auth: "token" | "none"; behindProxy: boolean }) {
+    this.#options = options;
+    this.open = options.auth === "none";
+    const metrics = new Metrics();
+    const output = options.log ? { line: options.log, close: () => undefined } : createLog();
+    this.#closeLog = output.close;
+    const bodyLimit = options.bodyLimit ?? 50_000_000;
+    const lookUp = (id: string) => app.store.token(id);
+    this.services = {
+      app,
+      workspace: app.workspace,
+      version: options.version ?? "0",
+      limits: new Limits(options.usageToday),
+      streams: new Streams(lookUp),
+      metrics,
+      bodyLimit,
+      bodies: { held: 0, most: Math.max(8 * bodyLimit, 64_000_000) },
+      routes: [...allRoutes, ...(options.routes ?? [])],
+      connections: () => this.#connections,
+      log: (entry) => output.line(app.redact(JSON.stringify({ time: new Date().toISOString(), ...entry }))),
+      accessLog: options.accessLog === false ? undefined : output.line,
+      draining: false,
+    };
+    for (const route of this.services.routes) this.router.add(route, metrics.route(route.method, route.path));
+    const token = this.open ? undefined : (options.localToken ?? ensureLocalToken(app.stateDirectory));
+    this.#pipeline = new Pipeline({
+      services: this.services,
+      router: this.router,
+      authenticator: new Authenticator(token, lookUp),
+      behindProxy: options.behindProxy,
+      allowRemoteAdmin: options.allowRemoteAdmin ?? false,
+    });
+  }
+
+  get address(): string {
+    if (this.#address === undefined) throw new Error("the door does not listen yet");
+    return this.#address;
+  }
+
+  async listen(): Promise<string> {
+    const { host, port = 7070 } = this.#options;
+    const both = host === "127.0.0.1" || host === "localhost";
+    const first = await this.#listenOn(both ? "127.0.0.1" : host, port);
+    if (both) await this.#listenAlso("::1", first.port);
+    const shown = host.includes(":") ? `[${host}]` : host;
+    this.#address = `http://${shown}:${first.port}`;
+    const names = [...(this.#options.hosts ?? []), ...(host === "0.0.0.0" || host === "::" ? [] : [host])];
+    this.#pipeline.origins = new Origins(first.port, names, this.#options.cors ?? []);
+    process.on("unhandledRejection", this.#onUnhandled);
+    return this.#address;
+  }
+
+  /** IPv6 may be turned off; whoever holds the port there already would be taken for us. */
+  async #listenAlso(host: string, port: number): Promise<void> {
+    try {
+      await this.#listenOn(host, port);
+    } catch (error) {
+      const { code } = (error as Error).cause as NodeJS.ErrnoException;
+      if (code === "EADDRNOTAVAIL" || code === "EAFNOSUPPORT" || code === "EINVAL") return;
+      await this.close({ seconds: 0 });
+      throw error;
+    }
+  }
+
+  #listenOn(host: string, port: number): Promise<AddressInfo> {
+    const server = createHardenedServer({
+      handle: this.#handle,
+      timeouts: { ...TIMEOUTS, ...this.#options.timeouts },
+      isAnswering: (socket) => this.#answering.get(socket)?.response.headersSent === true,
+      onMalformed: () => void this.services.metrics.malformed++,
+      onConnection: (socket) => {
+        this.#connections++;
+        socket.once("close", () => this.#connections--);
+      },
+    });
+    return new Promise((resolve, reject) => {
+      server.once("error", (error: NodeJS.ErrnoException) => reject(cannotListen(host, port, error)));
+      server.listen({ host, port, backlog: 1_024 }, () => {
+        this.#servers.push(server);
+        server.removeAllListeners("error");
+        server.on("error", (error) => this.services.log({ level: "error", fault: error.message }));
+        resolve(server.address() as AddressInfo);
+      });
+    });
+  }
+
+  readonly #handle = (request: IncomingMessage, response: ServerResponse): void => {
+    const context = new RequestContext(this.services, request, response, requestIdOf(request));
+    const { socket } = request;
+    const written = socket.bytesWritten;
+    this.#inFlight.add(context);
+    this.#answering.set(socket, context);
+    response.once("close", () => {
+      this.#inFlight.delete(context);
+      if (this.#answering.get(socket) === context) this.#answering.delete(socket);
+      if (!response.writableFinished) context.abort("client_gone");
+      this.#pipeline.record(context, socket.bytesWritten - written);
+      if (this.#inFlight.size === 0) this.#whenIdle?.();
+    });
+    this.#pipeline.answer(context).catch((thrown: unknown) => {
+      if (response.headersSent && !response.writableEnded && !context.answer) response.destroy();
+      else if (!context.gone) context.error(thrown);
+    });
+  };
+
+  readonly #onUnhandled = (reason: unknown): void => {
+    this.services.metrics.unhandledRejections++;
+    const fault = reason instanceof Error ? (reason.stack ?? reason.message) : String(reason);
+    this.services.log({ level: "error", unhandled_rejection: fault });
+  };
+
+  async close({ seconds = 8 }: { seconds?: number } = {}): Promise<void> {
+    this.services.draining = true;
+    const closed = this.#servers.map((server) => new Promise((resolve) => server.close(resolve)));
+    await this.#idle(seconds * 1_000);
+    this.services.streams.close("shutting_down");
+    for (const context of this.#inFlight)
+      context.error(new RotundaError("shutting_down", "The server is shutting down."));
+    await this.#idle(500);
+    for (const server of this.#servers) server.closeAllConnections();
+    await Promise.all(closed);
+    process.off("unhandledRejection", this.#onUnhandled);
+    this.services.metrics.close();
+    this.#closeLog();
+  }
+
+  async #idle(milliseconds: number): Promise<void> {
+    if (this.#inFlight.size === 0) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, milliseconds);
+      this.#whenIdle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    this.#whenIdle = undefined;
+  }
+}
+
+function cannotListen(host: string, port: number, error: NodeJS.ErrnoException): RotundaError {
+  const where = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const reasons: Record<string, string> = {
+    EADDRINUSE: `Port ${port} is in use: something else listens on ${where}.`,
+    EACCES: `This user may not listen on ${where}.`,
+    EADDRNOTAVAIL: `This machine has no address ${host}.`,
+  };
+  return new RotundaError("usage", reasons[error.code ?? ""] ?? `Cannot listen on ${where}: ${error.message}`, {
+    cause: error,
+    ...(error.code === "EADDRINUSE" && { remedy: "Choose another one with --port, or see rotunda status." }),
+  });
+}
+
+const GIVEN_ID = /^[\w.:-]{1,128}$/;
+
+function requestIdOf({ headers }: IncomingMessage): string {
+  const given = headers["x-request-id"];
+  return typeof given === "string" && GIVEN_ID.test(given) ? given : newId("req");
+}

@@ -1,0 +1,30 @@
+/** Services: what the parts of this door share. One of each per door. */
+import type { App } from "../../types/app.ts";
+import type { Limits } from "./limits.ts";
+import type { Metrics } from "./metrics.ts";
+import type { Route } from "./routes.ts";
+import type { Streams } from "./sse.ts";
+
+export interface Services {
+  readonly app: App;
+  /** Absolute path of the directory that responses work in unless they say otherwise. */
+  readonly workspace: string;
+  readonly version: string;
+  /** All routes of this door. */
+  readonly routes: readonly Route[];
+  readonly limits: Limits;
+  readonly streams: Streams;
+  readonly metrics: Metrics;
+  /** Bytes of a body at most. */
+  readonly bodyLimit: number;
+  /** Bytes of all bodies that are being read, and the most that they may be. */
+  readonly bodies: { held: number; readonly most: number };
+  /** Connections that are open. */
+  connections(): number;
+  /** One JSON object to the log. Secrets are replaced. */
+  log(entry: Record<string, unknown>): void;
+  /** One line for a request; undefined where it is not wanted. */
+  readonly accessLog: ((line: string) => void) | undefined;
+  /** The door is closing: what comes now is answered 503. */
+  draining: boolean;
+}

@@ -1,0 +1,15 @@
+/** The table of all routes of this door. Invariant: what it imports is entries only, never a handler. */
+import { chatRoutes } from "./chat-routes.ts";
+import { conversationsRoutes } from "./conversations-routes.ts";
+import { coreRoutes } from "./core-routes.ts";
+import { responsesRoutes } from "./responses-routes.ts";
+import type { Route } from "./routes.ts";
+import { speakmcpRoutes } from "./speakmcp-routes.ts";
+
+export const allRoutes: readonly Route[] = [
+  ...coreRoutes,
+  ...chatRoutes,
+  ...responsesRoutes,
+  ...conversationsRoutes,
+  ...speakmcpRoutes,
+];

@@ -1,0 +1,142 @@
+/**
+ * Decide: what an answer to an approval does to the response that asked.
+ *
+ * Invariant: an approval is answered once, whoever is first; a response that returned for approval gets one child,
+ * however many doors try.
+ */
+import type { Approval, Decision } from "../types/approval.ts";
+import type { Engine, RunRequest } from "../types/engine.ts";
+import { RotundaError } from "../types/error.ts";
+import type { ApprovalResponseItem, Item } from "../types/item.ts";
+import type { ResponseNode } from "../types/response.ts";
+import type { Store } from "../types/store.ts";
+import { newId } from "../util/ids.ts";
+import { sessionOf } from "./learned.ts";
+import type { EngineParts } from "./parts.ts";
+import { itemsOf } from "./text.ts";
+
+/** Undefined as long as nobody has answered. */
+export function decisionOf(approval: Approval | undefined): Decision | undefined {
+  if (!approval || approval.status === "pending") return undefined;
+  const reason = approval.reason === null ? {} : { reason: approval.reason };
+  return { decision: approval.status === "allowed" ? "allow" : "deny", by: approval.decidedBy ?? "", ...reason };
+}
+
+export async function settle(parts: EngineParts, id: string, decision: Decision): Promise<Approval> {
+  const { store } = parts;
+  const pending = await store.approval(id);
+  if (!pending) throw new RotundaError("not_found", `there is no approval ${id}`);
+  const now = parts.now();
+  if (pending.status === "expired" || (pending.status === "pending" && pending.expiresAt <= now)) {
+    if (pending.status === "pending") await store.settleApproval(expired(pending, now));
+    throw new RotundaError("approval_expired", `approval ${id} has expired`);
+  }
+  const settled: Approval = {
+    ...pending,
+    status: decision.decision === "allow" ? "allowed" : "denied",
+    reason: decision.reason ?? null,
+    decidedBy: decision.by,
+    decidedAt: now,
+  };
+  if (!(await store.settleApproval(settled))) {
+    throw new RotundaError("approval_settled", `approval ${id} has already been answered`);
+  }
+  const { tool, digest, responseId } = pending;
+  const { decision: answer, scope = "once", by } = decision;
+  const details = { approval: id, tool, digest, decision: answer, scope };
+  await store.audit({ action: "approval", who: by, door: by, responseId, at: now, details });
+  if (answer === "allow" && scope !== "once") {
+    const node = await store.node(responseId);
+    const holder = scope === "session" ? await sessionOf(store, node) : (node?.workspace ?? "");
+    await store.addRule({ id: newId("rule", now), scope, holder, rule: pending.pattern, createdAt: now });
+  }
+  return settled;
+}
+
+function expired(approval: Approval, now: number): Approval {
+  return { ...approval, status: "expired", reason: "nobody answered in time", decidedBy: "expiry", decidedAt: now };
+}
+
+/** Settles all whose time is over; resolves with those. */
+export async function expire(parts: EngineParts): Promise<Approval[]> {
+  const now = parts.now();
+  const over: Approval[] = [];
+  for (const approval of await parts.store.approvals({ status: "pending" })) {
+    if (approval.expiresAt > now) continue;
+    const settled = expired(approval, now);
+    if (await parts.store.settleApproval(settled)) over.push(settled);
+  }
+  return over;
+}
+
+/** The response that a person or a program started, above a sub-agent's. */
+export async function outermost(store: Store, node: ResponseNode): Promise<ResponseNode> {
+  const caller = node.caller && (await store.node(node.caller.responseId));
+  return caller ? outermost(store, caller) : node;
+}
+
+/**
+ * The request of the child of a response that has returned for approval; undefined where answers are missing, or
+ * where the response carried its answers out itself.
+ */
+export async function childOfReturned(
+  store: Store,
+  node: ResponseNode,
+): Promise<(RunRequest & { input: Item[] }) | undefined> {
+  const asked = await store.approvals({ responseId: node.id });
+  const output = (await store.get(node.id))?.entries.map(({ item }) => item) ?? [];
+  const recorded = output.some((item) => item.type === "mcp_approval_response");
+  if (recorded || asked.some(({ status }) => status === "pending" || status === "withdrawn")) return undefined;
+  const { foreground: _foreground, ...settings } = node.settings;
+  return {
+    input: asked.map(answerItem),
+    previousResponseId: node.id,
+    ...(node.conversationId === null && { conversation: null }),
+    profile: node.profile,
+    model: node.model,
+    settings,
+    workspace: node.workspace,
+    door: node.door,
+    owner: node.owner,
+    // No header can hold this key: it is ours alone.
+    idempotency: { key: `\u0000child of ${node.id}`, digest: "" },
+  };
+}
+
+function answerItem({ id, status, reason }: Approval): ApprovalResponseItem {
+  const approve = status === "allowed";
+  return { type: "mcp_approval_response", id: newId("mcpa"), approval_request_id: id, approve, reason };
+}
+
+/**
+ * The input of a request, with the answers in it settled. What was asked together is carried out together: what
+ * the input leaves unanswered is withdrawn, and what another door answered in the meantime joins it.
+ */
+export async function settleAnswers(
+  engine: Engine,
+  store: Store,
+  request: RunRequest,
+  parent: ResponseNode | undefined,
+): Promise<Item[]> {
+  const items = itemsOf(request.input);
+  const answers = items.filter((item) => item.type === "mcp_approval_response");
+  if (answers.length === 0) return items;
+  const asked = parent ? await store.approvals({ responseId: parent.id }) : [];
+  const unknown = answers.find((answer) => !asked.some(({ id }) => id === answer.approval_request_id));
+  if (unknown) {
+    const where = parent ? `response ${parent.id}` : "a response without a predecessor";
+    throw new RotundaError("not_found", `${where} has no approval ${unknown.approval_request_id}`);
+  }
+  for (const { approval_request_id: id, approve, reason } of answers) {
+    const decision = approve ? "allow" : "deny";
+    await engine.decide(id, { decision, by: request.owner ?? request.door, ...(reason !== null && { reason }) });
+  }
+  for (const approval of asked) {
+    if (answers.some((answer) => answer.approval_request_id === approval.id)) continue;
+    const withdrawn = { ...approval, status: "withdrawn" as const, decidedAt: Date.now() };
+    if (approval.status !== "pending" || (await store.settleApproval(withdrawn))) continue;
+    const now = await store.approval(approval.id);
+    if (now) items.push(answerItem(now));
+  }
+  return items;
+}

@@ -1,0 +1,98 @@
+/**
+ * The database as its tables see it: prepared statements, and the commit clock that all writes go through.
+ *
+ * Invariant: a statement that changes something runs inside `write`, and no transaction is open between two ticks.
+ */
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { CommitClock } from "./clock.ts";
+import { explain, isBusy } from "./sqlite-open.ts";
+
+export interface SqliteOptions {
+  /** Called before and after each commit; tests kill the process there. */
+  probe?: (moment: "before" | "after") => void;
+  /** Milliseconds of a lease. Default 30,000. */
+  lease?: number;
+}
+
+export type Parameter = string | number | null;
+
+export class SqliteDatabase {
+  readonly #clock: CommitClock;
+  readonly #db: DatabaseSync;
+  readonly #statements = new Map<string, StatementSync>();
+
+  constructor(db: DatabaseSync, options: SqliteOptions) {
+    this.#db = db;
+    const transactions = {
+      begin: () => {
+        try {
+          this.run("BEGIN IMMEDIATE");
+          return true;
+        } catch (error) {
+          if (isBusy(error)) return false;
+          throw error;
+        }
+      },
+      commit: () => void this.run("COMMIT"),
+      rollback: () => void this.run("ROLLBACK"),
+      explain,
+    };
+    this.#clock = new CommitClock(transactions, options.probe);
+  }
+
+  #prepare(sql: string): StatementSync {
+    let statement = this.#statements.get(sql);
+    if (!statement) {
+      statement = this.#db.prepare(sql);
+      this.#statements.set(sql, statement);
+    }
+    return statement;
+  }
+
+  /** Runs a statement; the number of rows that it changed. */
+  run(sql: string, ...parameters: Parameter[]): number {
+    return Number(this.#prepare(sql).run(...parameters).changes);
+  }
+
+  one<T>(sql: string, ...parameters: Parameter[]): T | undefined {
+    return this.#prepare(sql).get(...parameters) as T | undefined;
+  }
+
+  all<T>(sql: string, ...parameters: Parameter[]): T[] {
+    return this.#prepare(sql).all(...parameters) as T[];
+  }
+
+  /** Hands a write to the commit clock; resolves after its fsync. Refusals must come before its first change. */
+  write<T>(apply: () => T, now = true): Promise<T> {
+    return this.#clock.write(apply, now);
+  }
+
+  /** Commits in this tick what has been handed in. */
+  hurry(): void {
+    this.#clock.hurry();
+  }
+
+  /** Commits now, in this call, what has been handed in. */
+  flush(): void {
+    this.#clock.flush();
+  }
+
+  /**
+   * Brings the write-ahead log into the database file and cuts it to nothing. False: another process reads or
+   * writes at this moment.
+   */
+  truncateLog(): boolean {
+    return this.one<{ busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)")?.busy === 0;
+  }
+
+  /** A number that changes when another process has written. */
+  version(): number {
+    return this.one<{ data_version: number }>("PRAGMA data_version")?.data_version ?? 0;
+  }
+
+  close(): void {
+    this.flush();
+    this.#statements.clear();
+    this.#db.close();
+  }
+}

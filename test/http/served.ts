@@ -1,0 +1,137 @@
+/** The whole server on real ports: a scripted endpoint, the app as main.ts builds it, the door; and a client's first steps. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createApp } from "../../src/app.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { createHttpDoor, type HttpDoor, type HttpDoorOptions } from "../../src/doors/http/server.ts";
+import { startUpstream, type Upstream, type UpstreamOptions, type UpstreamScript } from "../../src/testing/upstream.ts";
+import type { App } from "../../src/types/app.ts";
+import type { Token } from "../../src/types/token.ts";
+import { ensureLocalToken } from "../../src/util/local-token.ts";
+import { newToken } from "../../src/util/token.ts";
+import { later, temporaryFolder } from "../support.ts";
+
+export interface WireItem {
+  id: string;
+  type: string;
+  call_id: string;
+  name: string;
+  status: string;
+  content: { type: string; text: string }[];
+}
+
+/** A Response object, as far as tests look into it. */
+export interface WireResponse {
+  id: string;
+  status: string;
+  output: WireItem[];
+  previous_response_id: string | null;
+  error: { code: string; message: string } | null;
+}
+
+export interface Served {
+  url: string;
+  /** The local token. */
+  token: string;
+  app: App;
+  door: HttpDoor;
+  upstream: Upstream;
+  folder: string;
+  workspace: string;
+  /** A request with the local token, or with another. */
+  fetch(path: string, init?: RequestInit & { token?: string | null; json?: unknown }): Promise<Response>;
+  /** Creates a response and gives its object. Fails where the answer is no 200. */
+  respond(json: object, token?: string): Promise<WireResponse>;
+  /** A new named token's text. */
+  newToken(wish?: Partial<Token>): Promise<string>;
+  stop(): Promise<void>;
+}
+
+export interface ServedOptions {
+  /** Further lines of rotunda.yaml (JSON is YAML). */
+  config?: object;
+  door?: Partial<HttpDoorOptions>;
+  upstream?: UpstreamOptions;
+  /** On what another one left behind. */
+  folder?: string;
+  endpoint?: Upstream;
+}
+
+export async function serve(script: UpstreamScript, options: ServedOptions = {}): Promise<Served> {
+  const folder = options.folder ?? temporaryFolder();
+  const upstream = options.endpoint ?? (await startUpstream(script, options.upstream));
+  if (!options.endpoint) later(() => upstream.close());
+  const workspace = join(folder, "workspace");
+  const state = join(folder, "state");
+  mkdirSync(workspace, { recursive: true });
+  const file = join(folder, "rotunda.yaml");
+  const model = (id: string) => ({ id, baseUrl: upstream.url, model: id, apiKey: "sk-test-0123456789" });
+  const config = { models: [model("test-model"), model("other-model")], ...options.config };
+  writeFileSync(file, JSON.stringify(config));
+  const environment: NodeJS.ProcessEnv = {
+    PATH: process.env.PATH,
+    HOME: folder,
+    ROTUNDA_HOME: state,
+    ROTUNDA_CONFIG: file,
+  };
+  const load = () => loadConfig({ workspace, environment });
+  const app = await createApp({ config: await load(), workspace, environment, load });
+  const door = createHttpDoor(app, { port: 0, accessLog: false, log: () => undefined, ...options.door });
+  const url = await door.listen();
+  const token = ensureLocalToken(state);
+  let stopped = false;
+  const stop = async () => {
+    if (stopped) return;
+    stopped = true;
+    await door.close({ seconds: 0 });
+    await app.close();
+  };
+  later(stop);
+  const made: Served = {
+    url,
+    token,
+    app,
+    door,
+    upstream,
+    folder,
+    workspace,
+    stop,
+    fetch(path, init = {}) {
+      const { token: given = token, json, headers, ...rest } = init;
+      return fetch(`${url}${path}`, {
+        ...rest,
+        ...(json !== undefined && { body: JSON.stringify(json), method: init.method ?? "POST" }),
+        headers: {
+          ...(json !== undefined && { "content-type": "application/json" }),
+          ...(given !== null && { authorization: `Bearer ${given}` }),
+          ...(headers as Record<string, string>),
+        },
+      });
+    },
+    async respond(json, given) {
+      const answer = await made.fetch("/v1/responses", { json, ...(given !== undefined && { token: given }) });
+      if (answer.status !== 200) throw new Error(`${answer.status}: ${await answer.text()}`);
+      return (await answer.json()) as WireResponse;
+    },
+    async newToken(wish = {}) {
+      const created = newToken({ name: `token-${Math.random().toString(36).slice(2)}`, ...wish }, Date.now());
+      await app.store.saveToken(created.token);
+      return created.text;
+    },
+  };
+  return made;
+}
+
+/** The events of a stream: `event` and parsed `data`; `[DONE]` as its text. */
+export async function eventsOf(response: Response): Promise<{ event: string | undefined; data: unknown }[]> {
+  const text = await response.text();
+  return text
+    .split("\n\n")
+    .filter((block) => block !== "" && !block.startsWith(":"))
+    .map((block) => {
+      const lines = block.split("\n");
+      const field = (name: string) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
+      const data = field("data") ?? "";
+      return { event: field("event"), data: data === "[DONE]" ? data : (JSON.parse(data) as unknown) };
+    });
+}

@@ -1,0 +1,44 @@
+/**
+ * A process with a store of its own. Arguments: one JSON object, see `ChildWork`. Prints one line of JSON.
+ *
+ * With `killAt` it kills itself before or after that commit (counted from 1, without those of opening).
+ */
+import { openSqliteStore } from "../../src/store/sqlite.ts";
+import { auditOf, batchOf, begin, end } from "./support.ts";
+
+export interface ChildWork {
+  file: string;
+  what: "audits" | "create" | "erase" | "batch";
+  /** Its name in what it writes; the idempotency key; or the response to erase. */
+  name: string;
+  count?: number;
+  killAt?: number;
+  moment?: "before" | "after";
+}
+
+const work = JSON.parse(process.argv[2] ?? "{}") as ChildWork;
+let commits = 0;
+const store = await openSqliteStore(work.file, {
+  probe: (moment) => {
+    if (moment === "before") commits++;
+    if (commits === work.killAt && moment === work.moment) process.kill(process.pid, "SIGKILL");
+  },
+});
+const say = (value: object) => void process.stdout.write(`${JSON.stringify(value)}\n`);
+
+if (work.what === "audits") {
+  for (let number = 0; number < (work.count ?? 0); number++) await store.audit(auditOf(`${work.name} ${number}`));
+  say({ done: true });
+} else if (work.what === "create") {
+  const idempotency = { key: work.name, digest: "d", expiresAt: Date.now() + 60_000 };
+  const made = await Promise.all(Array.from({ length: work.count ?? 1 }, () => begin(store, { idempotency })));
+  say({ answers: made.map(({ node, known }) => known?.responseId ?? node.id) });
+} else if (work.what === "batch") {
+  const { node } = await begin(store);
+  await store.append(batchOf(node.id, { audits: [auditOf("one"), auditOf("two")] }), true);
+  await end(store, node.id, "done", { audits: [auditOf("three")] });
+  say({ id: node.id });
+} else {
+  say({ deleted: await store.delete(work.name) });
+}
+await store.close();
