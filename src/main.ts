@@ -34,4 +34,14 @@ const makers: Makers = {
     const { createSetUp } = await import("./config/set-up.ts");
     return createSetUp({ workspace: process.cwd(), environment: process.env });
   },
+  async serve(app, flags, appFor) {
+    const { createHttpDoor } = await import("./doors/http/server.ts");
+    const door = createHttpDoor(app, { ...flags, appFor });
+    return {
+      listen: () => door.listen(),
+      open: door.open,
+      takeUp: async (tell) => (await import("./doors/http/take-up.ts")).takeUp({ app, appFor, tell }),
+      close: (options) => door.close(options),
+    };
+  },
 };

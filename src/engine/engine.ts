@@ -159,11 +159,15 @@ class LocalEngine implements Engine {
   /** The response as a run of this process. What is stored is read only once it is ours: before, it may still change. */
   async #take(id: string, approver: Approver | undefined): Promise<Run> {
     const { store } = this.#parts;
+    // Whoever leaves a response alive gives its lease up; a lease that is still there is that of a crash.
+    const crashed = (await store.leaseOf(id)) !== undefined;
     const lease = await store.claim(id, this.#processName);
     const stored = lease && (await store.get(id));
     if (!stored)
       throw new RotundaError("owned_elsewhere", `response ${id} is being run by another process, or has ended`);
-    return recover({ store, stored, lease, approver, now: this.#parts.now });
+    const run = await recover({ store, stored, lease, approver, now: this.#parts.now });
+    run.patch({ restarts: crashed ? run.node.restarts + 1 : 0 });
+    return run;
   }
 
   // ---- watch

@@ -229,6 +229,7 @@ function isBuiltin(id: string): boolean {
 export function idFor(name: string): string {
   const plain = name
     .normalize("NFKD")
+    .replace(/\p{M}/gu, "")
     .replace(/[^A-Za-z0-9_-]+/g, "-")
     .replace(/^-+|-+$/g, "")
     .toLowerCase();

@@ -1,4 +1,5 @@
 /** A door on a real port with a real store, a few routes of its own, and a raw TCP client. */
+import type { ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";
 import { z } from "zod";
 import { defineRoute, type Route } from "../../src/doors/http/routes.ts";
@@ -17,6 +18,8 @@ export interface Demo {
   go: () => void;
   /** Frames that the source of `/demo/flood` was asked for. */
   pulled: number;
+  /** The answer of `/demo/flood`. */
+  flood: ServerResponse | undefined;
   /** Signals of `/demo/stream` that were aborted, with their reasons. */
   aborted: string[];
 }
@@ -147,15 +150,17 @@ export function demoRoutes(demo: Demo): Route[] {
       path: "/demo/flood",
       scope: "any",
       produces: "text/event-stream",
-      load: async () => (context) =>
-        context.stream({
+      load: async () => (context) => {
+        demo.flood = context.response;
+        return context.stream({
           async *frames() {
             for (;;) {
               demo.pulled++;
               yield frame(undefined, "x".repeat(10_000));
             }
           },
-        }),
+        });
+      },
     },
   ];
 }
@@ -179,7 +184,7 @@ export async function openDoor(options: HttpDoorOptions = {}): Promise<Opened> {
   const redact = (text: string) => text.replaceAll("hunter22", "***");
   // The door's core asks the app for nothing else.
   const app = { store, redact, stateDirectory, workspace: stateDirectory } as unknown as App;
-  const demo: Demo = { effects: 0, go: () => undefined, pulled: 0, aborted: [] };
+  const demo: Demo = { effects: 0, go: () => undefined, pulled: 0, flood: undefined, aborted: [] };
   const lines: string[] = [];
   const local = "local-token-of-a-test";
   const door = createHttpDoor(app, {

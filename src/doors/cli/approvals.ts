@@ -4,8 +4,8 @@ import { shortId } from "../../util/ids.ts";
 import { processState } from "../../util/process-name.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
+import { outermost } from "./outermost.ts";
 import { type ResumeFlags, resumeOne } from "./responses.ts";
-import { outermost } from "./turn.ts";
 
 export async function approvals(context: CommandContext, flags: { json?: boolean }): Promise<number> {
   const app = await context.app();

@@ -3,7 +3,7 @@ import { RotundaError } from "../../types/error.ts";
 import { visible } from "../../util/text.ts";
 import { type CommandContext, interruptible, readPipedInput } from "./context.ts";
 import { type ChatFlags, requestFor, turnOptions } from "./request.ts";
-import { followTurn } from "./turn.ts";
+import { followTurn, startTurn } from "./turn.ts";
 
 /** Resolves with the exit code. */
 export async function chat(context: CommandContext, words: readonly string[], flags: ChatFlags): Promise<number> {
@@ -24,7 +24,7 @@ export async function chat(context: CommandContext, words: readonly string[], fl
   const app = await context.app(flags);
   const interrupt = interruptible(app);
   try {
-    const started = await app.engine.start(await requestFor(context, flags, prompt));
+    const started = await startTurn(app, await requestFor(context, flags, prompt));
     if (flags.verbose) await tellConfiguration(context, flags, started.model);
     return (await followTurn(app, started, turnOptions(context, flags, interrupt))).exitCode;
   } finally {

@@ -9,7 +9,7 @@ import { RotundaError } from "../../types/error.ts";
 import type { Notice } from "../../types/event.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { visible } from "../../util/text.ts";
-import type { AppFlags, Makers } from "./app-flags.ts";
+import type { AppFlags, Makers, Served, ServeFlags } from "./app-flags.ts";
 import type { Streams } from "./printer.ts";
 import { styleFor } from "./style.ts";
 
@@ -21,8 +21,10 @@ export interface CommandContext {
   interactive: boolean;
   app(flags?: AppFlags): Promise<App>;
   /** The app for a response that was started elsewhere: its own directory's configuration holds, not this one's. */
-  appFor(node: ResponseNode): Promise<App>;
+  appFor(node: Pick<ResponseNode, "workspace" | "settings">): Promise<App>;
   setUp(): Promise<SetUp>;
+  /** Makes the HTTP door; it does not listen yet. */
+  serve(app: App, flags: ServeFlags): Promise<Served>;
   close(): Promise<void>;
 }
 
@@ -68,6 +70,11 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
       return app;
     },
     setUp: () => makers.setUp(),
+    serve(app, flags) {
+      return makers.serve(app, flags, (directory, configuration) =>
+        this.appFor({ workspace: directory, settings: configuration === undefined ? {} : { configuration } }),
+      );
+    },
     async close() {
       // An app that could not be built has been told of, and has nothing to close.
       for (const one of [made, ...others.values()]) await (await one?.catch(() => undefined))?.close();

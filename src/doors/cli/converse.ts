@@ -6,7 +6,7 @@ import { visible } from "../../util/text.ts";
 import { type CommandContext, interruptible } from "./context.ts";
 import { outline } from "./outline.ts";
 import { type ChatFlags, requestFor, turnOptions } from "./request.ts";
-import { followTurn } from "./turn.ts";
+import { followTurn, startTurn } from "./turn.ts";
 
 interface Talk {
   flags: ChatFlags;
@@ -84,7 +84,7 @@ async function turn(context: CommandContext, talk: Talk, line: string): Promise<
   const interrupt = interruptible(app);
   try {
     const flags = talk.last === undefined ? talk.flags : { ...withoutStart(talk.flags), from: talk.last };
-    const started = await app.engine.start(await requestFor(context, flags, line));
+    const started = await startTurn(app, await requestFor(context, flags, line));
     context.streams.err("\nassistant> \n");
     const { node, exitCode } = await followTurn(app, started, turnOptions(context, talk.flags, interrupt));
     if (exitCode === 143) process.exit(143);

@@ -8,6 +8,8 @@ import { errorTable, toRotundaError } from "../../types/error.ts";
 import { visible } from "../../util/text.ts";
 import type { Makers } from "./app-flags.ts";
 import { type CommandContext, createContext } from "./context.ts";
+import { addServe } from "./program-serve.ts";
+import { addTokens } from "./program-tokens.ts";
 import type { ChatFlags } from "./request.ts";
 
 declare const ROTUNDA_VERSION: string;
@@ -39,8 +41,8 @@ export async function runCommandLine(argv: readonly string[], makers: Makers): P
 }
 
 /**
- * All commands with their flags and help; `act` carries out the one that is called. `chat`, which people wait
- * for most, is built alone when it is `wanted`.
+ * All commands with their flags and help; `act` carries out the one that is called. `chat` and `serve`, which people
+ * wait for most, are built without the rest when they are `wanted`.
  */
 export function createProgram(act: Act, wanted?: string): Command {
   const program = new Command("rotunda")
@@ -51,9 +53,12 @@ export function createProgram(act: Act, wanted?: string): Command {
     .configureHelp({ sortSubcommands: false });
   addChat(program, act);
   if (wanted === "chat") return program;
+  addServe(program, act, common);
+  if (wanted === "serve") return program;
   addResponses(program, act);
   addApprovals(program, act);
   addTools(program, act);
+  addTokens(program, { act, common, configured, number, count });
   addSetUp(program, act);
   return program;
 }

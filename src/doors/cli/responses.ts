@@ -7,8 +7,9 @@ import { shortId } from "../../util/ids.ts";
 import { processState } from "../../util/process-name.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import { approverFor, type CommandContext, interruptible } from "./context.ts";
+import { outermost } from "./outermost.ts";
 import { outline, rootOf, treeLines } from "./outline.ts";
-import { followTurn, type OutputFormat, outermost } from "./turn.ts";
+import { followTurn, type OutputFormat } from "./turn.ts";
 
 export interface ResumeFlags {
   outputFormat: OutputFormat;

@@ -5,11 +5,14 @@
  * that it can be resumed.
  */
 import type { App } from "../../types/app.ts";
+import type { RunRequest } from "../../types/engine.ts";
 import { type ErrorCode, errorTable } from "../../types/error.ts";
 import type { IncompleteReason, ResponseNode, Status } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
+import { readServerFile } from "../../util/server-file.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import type { Interrupt } from "./context.ts";
+import { outermost } from "./outermost.ts";
 import { JsonPrinter, type Printer, StreamJsonPrinter, type Streams, TextPrinter } from "./printer.ts";
 
 export type OutputFormat = "text" | "json" | "stream-json";
@@ -28,6 +31,16 @@ export interface TurnOptions {
 export interface TurnResult {
   node: ResponseNode;
   exitCode: number;
+}
+
+/** In the server of this machine, if there is one that can, so that it outlives this terminal; else here. */
+export async function startTurn(app: App, request: RunRequest): Promise<ResponseNode> {
+  if (readServerFile(app.stateDirectory)) {
+    const { startInServer } = await import("./remote.ts");
+    const started = await startInServer(app, request);
+    if (started) return started;
+  }
+  return app.engine.start(request);
 }
 
 /** Follows a response that has been started, to its end. */
@@ -70,12 +83,6 @@ async function tellWaiting(app: App, node: ResponseNode, streams: Streams): Prom
     streams.err(`  ${approval.tool} ${visible(oneLine(approval.arguments, 300))}\n`);
     streams.err(`    rotunda approve ${id}   or   rotunda deny ${id}\n`);
   }
-}
-
-/** The response that a person started, above a sub-agent's. */
-export async function outermost(app: App, id: string): Promise<string> {
-  const caller = (await app.store.node(id))?.caller;
-  return caller ? outermost(app, caller.responseId) : id;
 }
 
 /** Exit codes of design.md 7.4. */

@@ -50,6 +50,8 @@ export interface HttpDoorOptions {
   version?: string;
   timeouts?: Partial<Timeouts>;
   usageToday?: UsageToday;
+  /** Default: there is only the one app. */
+  appFor?: Services["appFor"];
   /** Beside those of the table. */
   routes?: readonly Route[];
 }
@@ -113,6 +115,7 @@ class Door implements HttpDoor {
       app,
       workspace: app.workspace,
       version: options.version ?? "0",
+      appFor: options.appFor ?? (async () => app),
       limits: new Limits(options.usageToday),
       streams: new Streams(lookUp),
       metrics,

@@ -10,6 +10,8 @@ export interface Services {
   /** Absolute path of the directory that responses work in unless they say otherwise. */
   readonly workspace: string;
   readonly version: string;
+  /** The app of another directory, or of a configuration file that was named; only for whoever holds the machine. */
+  appFor(workspace: string, configuration?: string): Promise<App>;
   /** All routes of this door. */
   readonly routes: readonly Route[];
   readonly limits: Limits;

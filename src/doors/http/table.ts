@@ -2,6 +2,7 @@
 import { chatRoutes } from "./chat-routes.ts";
 import { conversationsRoutes } from "./conversations-routes.ts";
 import { coreRoutes } from "./core-routes.ts";
+import { localRoutes } from "./local-runs-routes.ts";
 import { responsesRoutes } from "./responses-routes.ts";
 import type { Route } from "./routes.ts";
 import { speakmcpRoutes } from "./speakmcp-routes.ts";
@@ -12,4 +13,5 @@ export const allRoutes: readonly Route[] = [
   ...responsesRoutes,
   ...conversationsRoutes,
   ...speakmcpRoutes,
+  ...localRoutes,
 ];

@@ -1,0 +1,174 @@
+/**
+ * `rotunda start|stop|restart|status`: the server, in the background.
+ *
+ * Invariant: a signal is sent only to a process that the server file names and whose start time is the one that it
+ * had when it wrote it; so never to a process that has come by the same pid.
+ */
+import { spawn } from "node:child_process";
+import { closeSync, mkdirSync, openSync, readSync, renameSync, statSync } from "node:fs";
+import { get } from "node:http";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { processState } from "../../util/process-name.ts";
+import { readServerFile, type ServerFile } from "../../util/server-file.ts";
+import { visible } from "../../util/text.ts";
+import type { CommandContext } from "./context.ts";
+
+/** Milliseconds. */
+const LOOK = 25;
+const START = 20_000;
+/** A server ends within ten seconds; then it is told to end at once, and then it is ended. */
+const ENDS = [12_000, 2_000, 2_000] as const;
+const SIGNALS = ["SIGTERM", "SIGTERM", "SIGKILL"] as const;
+
+const MAXIMUM_LOG = 10_000_000;
+
+export async function start(context: CommandContext, flags: readonly string[]): Promise<number> {
+  const { stateDirectory } = await context.setUp();
+  const running = readServerFile(stateDirectory);
+  if (running) {
+    context.streams.out(`Rotunda runs already on ${running.url} (pid ${running.pid})\n`);
+    return 0;
+  }
+  return launch(context, stateDirectory, flags, context.workspace);
+}
+
+async function launch(
+  context: CommandContext,
+  stateDirectory: string,
+  flags: readonly string[],
+  workspace: string,
+): Promise<number> {
+  const { out, err, errStyle } = context.streams;
+  const path = join(stateDirectory, "server.log");
+  const { descriptor, end } = openLog(stateDirectory, path);
+  const child = spawn(process.execPath, [process.argv[1] ?? "", "serve", ...flags], {
+    cwd: workspace,
+    detached: true,
+    stdio: ["ignore", descriptor, descriptor],
+  });
+  closeSync(descriptor);
+  let exited = false;
+  child.once("exit", () => {
+    exited = true;
+  });
+  child.once("error", () => {
+    exited = true;
+  });
+  for (let passed = 0; passed < START && !exited; passed += LOOK) {
+    const server = readServerFile(stateDirectory);
+    if (server && server.pid === child.pid) {
+      child.unref();
+      out(`Rotunda listening on ${server.url} (pid ${server.pid}, log ${path})\n`);
+      return 0;
+    }
+    await wait(LOOK);
+  }
+  const other = readServerFile(stateDirectory);
+  if (exited && other) {
+    out(`Rotunda runs already on ${other.url} (pid ${other.pid})\n`);
+    return 0;
+  }
+  if (!exited) child.kill("SIGKILL");
+  err(`${errStyle.red("rotunda:")} the server did not start; its log is ${path}\n`);
+  err(`${visible(readFrom(path, end))}\n`);
+  return 1;
+}
+
+/** Appends; what is beyond ten megabytes is kept aside once. */
+function openLog(stateDirectory: string, path: string): { descriptor: number; end: number } {
+  mkdirSync(stateDirectory, { recursive: true, mode: 0o700 });
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  const full = size > MAXIMUM_LOG;
+  if (full) renameSync(path, `${path}.1`);
+  return { descriptor: openSync(path, "a", 0o600), end: full ? 0 : size };
+}
+
+function readFrom(path: string, position: number): string {
+  const descriptor = openSync(path, "r");
+  try {
+    const bytes = Buffer.alloc(4_000);
+    return bytes.toString("utf8", 0, readSync(descriptor, bytes, 0, bytes.length, position)).trim();
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+export async function stop(context: CommandContext): Promise<number> {
+  const { out, err, errStyle } = context.streams;
+  const { stateDirectory } = await context.setUp();
+  const server = readServerFile(stateDirectory);
+  if (!server) {
+    out("No server is running\n");
+    return 0;
+  }
+  if (await end(server)) {
+    out(`Stopped (pid ${server.pid})\n`);
+    return 0;
+  }
+  err(`${errStyle.red("rotunda:")} the server (pid ${server.pid}) does not end\n`);
+  return 1;
+}
+
+/** True when the process is gone. */
+async function end(server: ServerFile): Promise<boolean> {
+  const lives = () => processState(server.process) === "alive";
+  for (const [index, signal] of SIGNALS.entries()) {
+    if (!lives()) return true;
+    try {
+      process.kill(server.pid, signal);
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code === "ESRCH";
+    }
+    for (let passed = 0; passed < (ENDS[index] ?? 0) && lives(); passed += LOOK) await wait(LOOK);
+  }
+  return !lives();
+}
+
+/** Without flags it starts with those, and in that directory, with which it ran. */
+export async function restart(context: CommandContext, flags: readonly string[]): Promise<number> {
+  const { stateDirectory } = await context.setUp();
+  const server = readServerFile(stateDirectory);
+  if (server && !(await end(server))) {
+    context.streams.err(`rotunda: the server (pid ${server.pid}) does not end\n`);
+    return 1;
+  }
+  const same = server !== undefined && flags.length === 0;
+  const workspace = server?.workspace ?? context.workspace;
+  return launch(context, stateDirectory, same ? server.flags : flags, workspace);
+}
+
+export async function status(context: CommandContext, options: { json?: boolean }): Promise<number> {
+  const { out } = context.streams;
+  const { stateDirectory } = await context.setUp();
+  const server = readServerFile(stateDirectory);
+  if (!server) {
+    out(options.json ? `${JSON.stringify({ running: false })}\n` : "No server is running\n");
+    return 1;
+  }
+  const { url, pid, version, startedAt, workspace, flags } = server;
+  const state = await readiness(url);
+  if (options.json) {
+    const known = { running: true, state, url, pid, version, startedAt: new Date(startedAt).toISOString() };
+    out(`${JSON.stringify({ ...known, workspace, flags })}\n`);
+  } else {
+    out(`Rotunda ${version} listening on ${url}: ${state} (pid ${pid}, since ${new Date(startedAt).toISOString()})\n`);
+  }
+  return 0;
+}
+
+/** What the server says of itself: "ok", "shutting_down", …; "silent" where it says nothing. */
+function readiness(url: string): Promise<string> {
+  return new Promise((resolve) => {
+    const request = get(new URL("/readyz", url), { timeout: 3_000 }, (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (part: string) => {
+        text += part;
+      });
+      response.on("end", () => resolve(/"status":"([a-z_]+)"/.exec(text)?.[1] ?? "silent"));
+      response.on("error", () => resolve("silent"));
+    });
+    request.on("timeout", () => request.destroy());
+    request.on("error", () => resolve("silent"));
+  });
+}

@@ -1,0 +1,7 @@
+import type { App } from "../../types/app.ts";
+
+/** The response that a person started, above a sub-agent's. */
+export async function outermost(app: App, id: string): Promise<string> {
+  const caller = (await app.store.node(id))?.caller;
+  return caller ? outermost(app, caller.responseId) : id;
+}

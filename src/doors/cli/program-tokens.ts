@@ -1,0 +1,97 @@
+/** Names, flags and help of the commands about tokens and the audit log. Their code is imported when they run. */
+import { type Command, Option } from "commander";
+import { DEFAULT_SCOPES, scopes } from "../../types/token.ts";
+import type { CommandContext } from "./context.ts";
+
+/** What the command line has for every command. */
+interface Wiring<Options> {
+  act(options: Options, run: (context: CommandContext) => Promise<number>): Promise<void>;
+  /** Adds the flags of every command. */
+  common(command: Command): Command;
+  /** The context, with `--config` applied. */
+  configured(context: CommandContext, options: { config?: string }): Promise<CommandContext>;
+  number(text: string): number;
+  count(text: string): number;
+}
+
+export function addTokens<Options>(program: Command, wiring: Wiring<Options>): void {
+  const { act, common, configured } = wiring;
+  const token = program.command("token").description("Who may come in through the server, and what for");
+  common(token.command("show", { isDefault: true }))
+    .description("Print the local token (also: rotunda token); whoever has it may do everything")
+    .action(async (options) => act(options, async (context) => (await import("./tokens.ts")).tokenShow(context)));
+  addTokenAdd(token, wiring);
+  common(token.command("list"))
+    .description("The tokens that were made, without their secrets")
+    .option("--json", "as JSON")
+    .action(async (options) =>
+      act(options, async (context) =>
+        (await import("./tokens.ts")).tokenList(await configured(context, options), options),
+      ),
+    );
+  common(token.command("revoke"))
+    .description("Take a token back: it opens nothing from then on")
+    .argument("<name>", "its name, or its id")
+    .addHelpText("after", "\nExample:\n  rotunda token revoke phone")
+    .action(async (name, options) =>
+      act(options, async (context) =>
+        (await import("./tokens.ts")).tokenRevoke(await configured(context, options), name),
+      ),
+    );
+  addAudit(program, wiring);
+}
+
+function addTokenAdd<Options>(token: Command, { act, common, configured, number, count }: Wiring<Options>): void {
+  common(token.command("add"))
+    .description("Make a token; it is printed once")
+    .argument("<name>", "what to call it")
+    .option("--scopes <list>", `of ${scopes.join(", ")} (default: ${DEFAULT_SCOPES.join(",")})`)
+    .option("--profiles <globs>", "only the profiles with these names (default: all)")
+    .option("--expires <time>", "how long it is good for: 30d, 12h, 90m (default: until it is revoked)")
+    .addOption(
+      new Option("--events <dialect>", "of its streams on chat completions")
+        .choices(["openai", "speakmcp"])
+        .default("openai"),
+    )
+    .option("--requests-per-second <count>", "requests at most", number)
+    .option("--concurrent-runs <count>", "responses that run at once at most", count)
+    .option("--streams <count>", "open event streams at most", count)
+    .option("--tokens-per-day <count>", "model tokens at most", count)
+    .option("--cost-per-day <dollars>", "US dollars at most, where the models tell their cost", number)
+    .option("--json", "as JSON, the token in it")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  rotunda token add phone --expires 90d
+  rotunda token add ci --scopes chat,responses:read --profiles "explore,plan" --cost-per-day 2
+  rotunda token add operator --scopes admin`,
+    )
+    .action(async (name, options) =>
+      act(options, async (context) =>
+        (await import("./tokens.ts")).tokenAdd(await configured(context, options), name, options),
+      ),
+    );
+}
+
+function addAudit<Options>(program: Command, { act, common, configured, count }: Wiring<Options>): void {
+  const audit = program.command("audit").description("Who did what, when, and who allowed it");
+  common(audit.command("list", { isDefault: true }))
+    .description("The newest records, the last one at the end (also: rotunda audit)")
+    .option("--limit <count>", "records at most", count, 20)
+    .option("--json", "as JSON")
+    .addHelpText("after", "\nExamples:\n  rotunda audit\n  rotunda audit --limit 100 --json")
+    .action(async (options) =>
+      act(options, async (context) =>
+        (await import("./audit.ts")).auditList(await configured(context, options), options),
+      ),
+    );
+  common(audit.command("verify"))
+    .description("Check the whole chain of hashes; exit code 1 names the first record that does not fit")
+    .option("--json", "as JSON")
+    .action(async (options) =>
+      act(options, async (context) =>
+        (await import("./audit.ts")).auditVerify(await configured(context, options), options),
+      ),
+    );
+}

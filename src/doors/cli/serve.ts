@@ -1,0 +1,101 @@
+/**
+ * `rotunda serve`: the server, in the foreground.
+ *
+ * Invariant: stdout has one line, and has it when requests are taken; the server file names this process exactly as
+ * long as it serves. The first SIGTERM or SIGINT lets what runs come to its end, the second one ends at once.
+ */
+import type { App } from "../../types/app.ts";
+import { toRotundaError } from "../../types/error.ts";
+import { writeServerFile } from "../../util/server-file.ts";
+import { visible } from "../../util/text.ts";
+import type { AppFlags, ServeFlags } from "./app-flags.ts";
+import type { CommandContext } from "./context.ts";
+
+declare const ROTUNDA_VERSION: string;
+
+/** As the command line gives them. */
+export interface ServeOptions extends AppFlags {
+  host?: string;
+  port?: number;
+  auth?: "token" | "none";
+  cors?: string[];
+  allowHost?: string[];
+  behindProxy?: boolean;
+  allowRemoteAdmin?: boolean;
+  quiet?: boolean;
+  database?: string;
+}
+
+/** Seconds from the first signal to the end, whatever still runs; of them those that streams and requests have. */
+const TO_THE_END = 10;
+const TO_FINISH = 8;
+
+export async function serve(context: CommandContext, options: ServeOptions, flags: string[]): Promise<number> {
+  const { out, err, errStyle } = context.streams;
+  if (options.database !== undefined) {
+    err(`${errStyle.red("rotunda:")} --database: only the built-in SQLite database can be used yet\n`);
+    return 2;
+  }
+  const stop = stopSignal();
+  const app = await context.app(options);
+  const served = await context.serve(app, serveFlags(app, options));
+  let url: string;
+  try {
+    url = await served.listen();
+  } catch (thrown) {
+    const error = toRotundaError(thrown);
+    if ((error.cause as NodeJS.ErrnoException | undefined)?.code !== "EADDRINUSE") throw error;
+    err(`${errStyle.red("rotunda:")} ${visible(error.message)}\n  ${visible(error.remedy ?? "")}\n`);
+    return 1;
+  }
+  const given = { url, version: ROTUNDA_VERSION, flags, workspace: context.workspace };
+  const withdraw = writeServerFile(app.stateDirectory, given);
+  process.once("exit", withdraw);
+  if (served.open)
+    err(`${errStyle.yellow("Warning:")} no token is asked for: whoever reaches ${url} may do everything\n`);
+  out(`Rotunda listening on ${url}\n`);
+  try {
+    served
+      .takeUp((text) => err(`${visible(text)}\n`))
+      .catch((thrown: unknown) => {
+        err(`what was left behind cannot be taken up: ${visible(toRotundaError(thrown).message)}\n`);
+      });
+    await stop.first;
+    await served.close({ seconds: TO_FINISH });
+  } finally {
+    process.off("exit", withdraw);
+    withdraw();
+  }
+  return 0;
+}
+
+function serveFlags(app: App, options: ServeOptions): ServeFlags {
+  const { server } = app.config;
+  return {
+    host: options.host ?? server.host,
+    port: options.port ?? server.port,
+    auth: options.auth ?? "token",
+    cors: options.cors ?? server.cors,
+    hosts: options.allowHost ?? [],
+    behindProxy: options.behindProxy ?? server.behindProxy,
+    allowRemoteAdmin: options.allowRemoteAdmin ?? server.allowRemoteAdmin,
+    bodyLimit: server.bodyLimit,
+    accessLog: options.quiet !== true,
+    version: ROTUNDA_VERSION,
+  };
+}
+
+/** Listens from the beginning: a signal that comes while the server starts is not lost. */
+function stopSignal(): { first: Promise<void> } {
+  const { promise: first, resolve } = Promise.withResolvers<void>();
+  let stopping = false;
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (stopping) process.exit(signal === "SIGINT" ? 130 : 143);
+    stopping = true;
+    resolve();
+    // Whatever does not end by itself is on disk, and is taken up by the next server.
+    setTimeout(() => process.exit(0), TO_THE_END * 1_000).unref();
+  };
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal);
+  return { first };
+}

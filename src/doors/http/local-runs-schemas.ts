@@ -1,0 +1,18 @@
+/** Schema of `POST /rotunda/runs`. */
+import { z } from "zod";
+
+export const localRun = z.strictObject({
+  input: z.string().min(1),
+  workspace: z.string().min(1),
+  configuration: z.string().optional().describe("Absolute path of the configuration file that was named"),
+  fingerprint: z.string().describe("Of the client's configuration"),
+  settings: z.looseObject({}),
+  previousResponseId: z.string().optional(),
+  conversation: z.string().nullable().optional(),
+  conversationName: z.string().optional(),
+  profile: z.string().optional(),
+  model: z.string().optional(),
+  interactive: z.boolean().describe("A person at the client answers approvals"),
+});
+
+export type LocalRun = z.output<typeof localRun>;

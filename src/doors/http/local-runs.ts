@@ -1,0 +1,46 @@
+/**
+ * Runs of local clients: `rotunda chat` hands its turn to the server that runs on the same machine.
+ *
+ * Invariant: only the local token may name a directory; a run whose configuration (keys included) is another one here
+ * than there is refused, and the client runs it by itself.
+ */
+import { isAbsolute } from "node:path";
+import type { RunRequest } from "../../types/engine.ts";
+import { RotundaError } from "../../types/error.ts";
+import type { RunSettings } from "../../types/response.ts";
+import { configFingerprint } from "../../util/fingerprint.ts";
+import { DoorError } from "./errors.ts";
+import type { LocalRun } from "./local-runs-schemas.ts";
+import { parked } from "./responses-request.ts";
+import type { Handler } from "./routes.ts";
+
+export const startLocalRun: Handler<LocalRun> = async (context, body) => {
+  if (!context.identity.local) {
+    throw new RotundaError("insufficient_scope", "Only the local token may say which directory to work in.");
+  }
+  const { workspace } = body;
+  if (!isAbsolute(workspace)) throw new DoorError("usage", "workspace must be absolute", { param: "workspace" });
+  const app = await context.services.appFor(workspace, body.configuration);
+  if (configFingerprint(app.config) !== body.fingerprint) {
+    throw new RotundaError(
+      "config_differs",
+      "The server has another configuration, or other keys, for this directory.",
+    );
+  }
+  const request: RunRequest = {
+    input: body.input,
+    workspace,
+    door: "cli",
+    settings: body.settings as RunSettings,
+    ...(body.previousResponseId !== undefined && { previousResponseId: body.previousResponseId }),
+    ...(body.conversation !== undefined && { conversation: body.conversation }),
+    ...(body.conversationName !== undefined && { conversationName: body.conversationName }),
+    ...(body.profile !== undefined && { profile: body.profile }),
+    ...(body.model !== undefined && { model: body.model }),
+    // The person sits at the client: the run waits here for the answer that comes from there.
+    ...(body.interactive && { approver: parked }),
+  };
+  const node = await app.engine.start(request);
+  context.accepted = true;
+  context.json(200, { id: node.id });
+};

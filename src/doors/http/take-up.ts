@@ -1,0 +1,72 @@
+/**
+ * Take up: what a process that is gone has left behind goes on in this one.
+ *
+ * Invariant: a response that somebody waited for at the end of a connection ends `incomplete`, any other goes on; one
+ * that has brought a server down three times is left alone, so that the server starts (faults P1, P13).
+ */
+import type { App } from "../../types/app.ts";
+import { toRotundaError } from "../../types/error.ts";
+import type { ResponseNode } from "../../types/response.ts";
+import { processState } from "../../util/process-name.ts";
+import { parked } from "./responses-request.ts";
+
+export interface TakeUpOptions {
+  app: App;
+  /** The app of the response's own directory. */
+  appFor(workspace: string, configuration?: string): Promise<App>;
+  tell(text: string): void;
+}
+
+export interface TakenUp {
+  resumed: number;
+  interrupted: number;
+  /** Left as they are. */
+  failed: number;
+}
+
+const MOST_RESTARTS = 3;
+
+export async function takeUp({ app, appFor, tell }: TakeUpOptions): Promise<TakenUp> {
+  const result: TakenUp = { resumed: 0, interrupted: 0, failed: 0 };
+  const open = await app.store.list({ status: ["queued", "in_progress", "waiting"], limit: 100_000 });
+  // Oldest first: a queued response finds its parent going on. Sub-agents go on with their callers.
+  for (const node of open.reverse().filter(({ caller }) => caller === null)) {
+    const lease = await app.store.leaseOf(node.id);
+    if (lease && processState(lease.process) !== "dead") continue;
+    try {
+      await takeUpOne(app, appFor, node, lease !== undefined, result, tell);
+    } catch (error) {
+      result.failed++;
+      tell(`response ${node.id} cannot be gone on with: ${app.redact(toRotundaError(error).message)}`);
+    }
+  }
+  await eraseLeftovers(app);
+  return result;
+}
+
+async function takeUpOne(
+  app: App,
+  appFor: TakeUpOptions["appFor"],
+  node: ResponseNode,
+  crashed: boolean,
+  result: TakenUp,
+  tell: (text: string) => void,
+): Promise<void> {
+  const often = crashed && node.restarts >= MOST_RESTARTS;
+  if (often) tell(`response ${node.id} was running at ${node.restarts} crashes in a row: it is ended`);
+  if (often || (node.settings.foreground && node.status !== "waiting")) {
+    await app.engine.interrupt(node.id);
+    result.interrupted++;
+    return;
+  }
+  const own = await appFor(node.workspace, node.settings.configuration);
+  await own.engine.resume(node.id, parked);
+  result.resumed++;
+}
+
+/** What was not to be stored, and whose server ended between its end and its erasure. */
+async function eraseLeftovers(app: App): Promise<void> {
+  for (const node of await app.store.list({ limit: 200 })) {
+    if (node.endedAt !== null && node.settings.store === false) await app.engine.delete(node.id);
+  }
+}
