@@ -50,6 +50,16 @@ export function waitingFor(value: Json | undefined, expansion: Expansion, path =
   });
 }
 
+/** Names of the variables that would have to be set before the value could be expanded. */
+export function unsetVariables(value: Json, environment: Record<string, string | undefined>): string[] {
+  const text = JSON.stringify(value);
+  const unset = [...text.matchAll(REFERENCE)].flatMap(([, braced, fallback, bare]) => {
+    const name = braced ?? bare;
+    return name !== undefined && fallback === undefined && environment[name] === undefined ? [name] : [];
+  });
+  return [...new Set(unset)];
+}
+
 /** Places that say what is started and where something is sent. */
 const STEERS = /\.(?:command|cwd|url|serverUrl|baseUrl)$|\.args\[\d+\]$/;
 

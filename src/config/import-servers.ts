@@ -40,3 +40,16 @@ function texts(map: JsonObject): JsonObject {
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
+
+/** The same value where `$` begins a reference: every dollar sign stands for itself. */
+export function escapeReferences(value: Json | undefined): Json {
+  return mapTexts(value, (text) => text.replaceAll("$", "$$$$"));
+}
+
+/** A copy with every text in it replaced. */
+export function mapTexts(value: Json | undefined, change: (text: string) => string): Json {
+  if (typeof value === "string") return change(value);
+  if (Array.isArray(value)) return value.map((entry) => mapTexts(entry, change));
+  if (!isObject(value)) return value ?? null;
+  return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, mapTexts(entry, change)]));
+}

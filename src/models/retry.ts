@@ -139,6 +139,8 @@ async function pause(failure: UpstreamError, number: number, options: RetryOptio
   for (;;) {
     const blocked = options.breaker.enter(times.now());
     if (blocked === 0) return;
+    // Others have found it broken as well: whoever waits for this answer learns it now.
+    if (failure.code === "upstream_failed") throw failure;
     refuseLateWait(blocked, failure, options);
     await times.sleep(blocked, options.signal);
   }

@@ -18,9 +18,9 @@ import type {
 } from "../types/settings.ts";
 import { adminToolNames } from "../types/tool.ts";
 import { maskSecrets } from "../util/mask.ts";
+import { profileId, speakmcpConfigOf, withSpeakmcpConfig } from "../util/speakmcp-profile.ts";
 import { matchesList, matchesName } from "../util/text.ts";
 import { builtinProfiles } from "./builtin.ts";
-import { speakmcpConfigOf, withSpeakmcpConfig } from "./speakmcp.ts";
 
 export interface ManagedProfilesOptions {
   settings: Pick<ManagedSettings, "read" | "change">;
@@ -197,7 +197,7 @@ class Manager implements ManagedProfiles {
 
   #freeId(name: string): string {
     const taken = new Set(this.#options.list().map((profile) => profile.name));
-    const base = idFor(name);
+    const base = profileId(name);
     for (let number = 1; ; number++) {
       const id = number === 1 ? base : `${base}-${number}`;
       if (!taken.has(id)) return id;
@@ -223,17 +223,6 @@ class Manager implements ManagedProfiles {
 
 function isBuiltin(id: string): boolean {
   return builtinProfiles.some((profile) => profile.name === id);
-}
-
-/** What configuration accepts as a profile's name, and a person would still recognise. */
-export function idFor(name: string): string {
-  const plain = name
-    .normalize("NFKD")
-    .replace(/\p{M}/gu, "")
-    .replace(/[^A-Za-z0-9_-]+/g, "-")
-    .replace(/^-+|-+$/g, "")
-    .toLowerCase();
-  return plain === "" || plain === "__proto__" ? "profile" : plain.slice(0, 60);
 }
 
 function checkedName(name: unknown): string {

@@ -13,6 +13,7 @@
  *                response are found without an index that every turn would have to keep
  * audit          the chain of hashes; the row at the greatest key is its end (see sqlite-audit.ts)
  * erasure        one row: how many erasures there were, and how many of them are out of the write-ahead log
+ * erasing        numbers of deleted responses of which something is left to erase
  *
  * Times are milliseconds since the epoch. The keys are packed so that each of the two large tables is one tree
  * that grows at its end: a commit touches half the pages that it would with an index beside each. For the same
@@ -134,5 +135,8 @@ export const migrations: readonly string[] = [
     truncated INTEGER NOT NULL
   );
   INSERT INTO erasure VALUES (1, 0, 0);
+  CREATE TABLE erasing (
+    number INTEGER PRIMARY KEY
+  );
   `,
 ];

@@ -12,6 +12,8 @@ export interface SqliteOptions {
   probe?: (moment: "before" | "after") => void;
   /** Milliseconds of a lease. Default 30,000. */
   lease?: number;
+  /** Milliseconds that one transaction erases, about. Default 15. */
+  portion?: number;
 }
 
 export type Parameter = string | number | null;
@@ -83,6 +85,10 @@ export class SqliteDatabase {
    */
   truncateLog(): boolean {
     return this.one<{ busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)")?.busy === 0;
+  }
+
+  get isOpen(): boolean {
+    return this.#db.isOpen;
   }
 
   /** A number that changes when another process has written. */

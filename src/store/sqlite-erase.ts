@@ -1,10 +1,12 @@
 /**
  * Deletion and erasure.
  *
- * Invariant: a deleted response is marked, and at once loses all that only its own readers need: log, whole outputs,
- * approvals, kept answers. Its items and settings are erased in the same transaction when nothing needs them: no
- * response below it that is not erased, and no sub-agent of it that still runs. What is erased is overwritten in the
- * file, and leaves the write-ahead log soon after, also if the process dies before that.
+ * Invariant: a response that was deleted is marked, in one transaction with its sub-agents and the pointers that
+ * stood at it. What only its own readers need (log, whole outputs, approvals, kept answers) is erased at once, its
+ * items and settings as soon as nothing needs them: no response below it that is not erased, no sub-agent of it that
+ * still runs. Much content is erased in portions, so that nobody else waits long; the table `erasing` holds what is
+ * left, and whoever opens the database goes on with it. What is erased is overwritten in the file, and leaves the
+ * write-ahead log soon after (sqlite-truncate.ts).
  */
 import { RotundaError } from "../types/error.ts";
 import type { Item } from "../types/item.ts";
@@ -13,33 +15,41 @@ import type { Conversations } from "./sqlite-conversations.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import type { Idempotency } from "./sqlite-idempotency.ts";
 import type { SqliteTree } from "./sqlite-tree.ts";
+import { LogTruncation } from "./sqlite-truncate.ts";
 
-/** Milliseconds after an erasure at which the write-ahead log is cut: erasures in a row share one cut. */
-const TRUNCATE_AFTER = 1_000;
-
-interface ErasureRow {
-  done: number;
-  truncated: number;
-}
+/** Rows that one statement erases at most. */
+const ROWS = 300;
 
 export class Erasure {
   readonly #db: SqliteDatabase;
   readonly #tree: SqliteTree;
   readonly #conversations: Conversations;
   readonly #idempotency: Idempotency;
-  #timer: NodeJS.Timeout | null = null;
+  readonly #log: LogTruncation;
+  readonly #portion: number;
 
-  constructor(db: SqliteDatabase, tree: SqliteTree, conversations: Conversations, idempotency: Idempotency) {
+  /** `portion`: milliseconds that one transaction erases, about; one row is never split. */
+  constructor(parts: {
+    db: SqliteDatabase;
+    tree: SqliteTree;
+    conversations: Conversations;
+    idempotency: Idempotency;
+    portion: number;
+  }) {
+    const { db } = parts;
     this.#db = db;
-    this.#tree = tree;
-    this.#conversations = conversations;
-    this.#idempotency = idempotency;
-    // Left behind by a process that died between the two.
-    if (this.#isDue()) this.#schedule();
+    this.#tree = parts.tree;
+    this.#conversations = parts.conversations;
+    this.#idempotency = parts.idempotency;
+    this.#portion = parts.portion;
+    this.#log = new LogTruncation(db, () => this.#finish());
+    // Left behind by a process that died in between.
+    if (this.#left() || this.#log.isDue()) this.#log.schedule();
   }
 
+  /** Resolves when all is erased that can be. */
   async delete(id: string): Promise<boolean> {
-    return this.#db.write(() => {
+    const found = await this.#db.write(() => {
       const row = this.#tree.row(id);
       if (!row) return false;
       if (row.ended_at === null) {
@@ -50,6 +60,8 @@ export class Erasure {
       this.#delete(row);
       return true;
     });
+    if (found) await this.#finish();
+    return found;
   }
 
   /** Inside a transaction: a sub-agent's response has ended whose caller was deleted while it ran. */
@@ -69,9 +81,7 @@ export class Erasure {
     for (const { id, conversation_id } of marked) {
       this.#conversations.leave(id, conversation_id, (one) => this.#inputOf(one));
     }
-    for (const { id } of marked.reverse()) this.#eraseFrom(id);
-    this.#db.run("UPDATE erasure SET done = done + 1");
-    this.#schedule();
+    this.#erase(marked.map(({ number }) => number));
   }
 
   /** Those that run still are left: they go when they end. */
@@ -84,36 +94,69 @@ export class Erasure {
 
   #mark({ id, number }: ResponseRow): void {
     this.#db.run("UPDATE responses SET deleted_at = ? WHERE number = ?", Date.now(), number);
-    this.#db.run("DELETE FROM events WHERE key BETWEEN ? AND ?", number * PLACES, number * PLACES + PLACES - 1);
-    this.#db.run("DELETE FROM outputs WHERE response_id = ?", id);
     this.#db.run("DELETE FROM approvals WHERE response_id = ?", id);
     this.#db.run("DELETE FROM controls WHERE response_id = ?", id);
     this.#db.run("DELETE FROM rules WHERE holder = ?", id);
     this.#idempotency.forget(id);
   }
 
-  /** Erases a deleted response that nothing needs, and then whatever above it was only kept for it. */
-  #eraseFrom(id: string): void {
-    const pending: string[] = [id];
-    for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
-      const row = this.#tree.rowEvenDeleted(next);
-      if (!row || row.deleted_at === null || row.body === ERASED || this.#isNeeded(next)) continue;
-      if (row.conversation_id !== null) this.#conversations.forget(row.conversation_id, this.#inputOf(next));
-      const first = row.number * PLACES;
-      this.#db.run("DELETE FROM entries WHERE key BETWEEN ? AND ?", first, first + PLACES - 1);
-      this.#db.run("UPDATE responses SET body = ? WHERE number = ?", ERASED, row.number);
-      for (const above of [row.previous_response_id, row.caller_response_id]) if (above !== null) pending.push(above);
+  // ---- in portions
+
+  #left(): boolean {
+    return this.#db.one("SELECT 1 FROM erasing LIMIT 1") !== undefined;
+  }
+
+  /** Erases until nothing is left to erase. */
+  async #finish(): Promise<void> {
+    while (this.#db.isOpen && this.#left()) {
+      await this.#db.write(() => {
+        const rows = this.#db.all<{ number: number }>("SELECT number FROM erasing ORDER BY number LIMIT ?", ROWS);
+        for (const { number } of rows) this.#db.run("DELETE FROM erasing WHERE number = ?", number);
+        this.#erase(rows.map(({ number }) => number));
+      });
     }
   }
 
+  /** Inside a transaction: erases one portion, and notes what is left. */
+  #erase(numbers: readonly number[]): void {
+    const pending = [...numbers];
+    const until = performance.now() + this.#portion;
+    for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
+      pending.push(...this.#eraseSome(next));
+      if (performance.now() >= until) break;
+    }
+    for (const number of pending) this.#db.run("INSERT OR IGNORE INTO erasing (number) VALUES (?)", number);
+    this.#log.count();
+  }
+
+  /** Erases something of a deleted response. Returns what to go on with: itself, or those above that it held. */
+  #eraseSome(number: number): number[] {
+    const row = this.#db.one<ResponseRow>("SELECT * FROM responses WHERE number = ?", number);
+    if (!row || row.deleted_at === null) return [];
+    const [first, last] = [number * PLACES, number * PLACES + PLACES - 1];
+    const events = "DELETE FROM events WHERE key IN (SELECT key FROM events WHERE key BETWEEN ? AND ? LIMIT ?)";
+    if (this.#db.run(events, first, last, ROWS) === ROWS) return [number];
+    const output = "DELETE FROM outputs WHERE item_id = (SELECT item_id FROM outputs WHERE response_id = ? LIMIT 1)";
+    if (this.#db.run(output, row.id) > 0) return [number];
+    if (row.body !== ERASED) {
+      if (this.#isNeeded(row.id)) return [];
+      if (row.conversation_id !== null) this.#conversations.forget(row.conversation_id, this.#inputOf(row.id));
+      // First of all, so that nobody takes what is half erased for damaged.
+      this.#db.run("UPDATE responses SET body = ? WHERE number = ?", ERASED, number);
+    }
+    const entries = "DELETE FROM entries WHERE key IN (SELECT key FROM entries WHERE key BETWEEN ? AND ? LIMIT ?)";
+    if (this.#db.run(entries, first, last, ROWS) === ROWS) return [number];
+    return [row.previous_response_id, row.caller_response_id].flatMap((above) => {
+      const found = above === null ? undefined : this.#tree.rowEvenDeleted(above);
+      return found && found.deleted_at !== null && found.body !== ERASED ? [found.number] : [];
+    });
+  }
+
   #isNeeded(id: string): boolean {
-    const below = this.#db.one(
-      "SELECT 1 FROM responses WHERE previous_response_id = ? AND body <> ? LIMIT 1",
-      id,
-      ERASED,
-    );
+    const below = "SELECT 1 FROM responses WHERE previous_response_id = ? AND body <> ? LIMIT 1";
+    if (this.#db.one(below, id, ERASED)) return true;
     const running = "SELECT 1 FROM responses WHERE caller_response_id = ? AND deleted_at IS NULL LIMIT 1";
-    return below !== undefined || this.#db.one(running, id) !== undefined;
+    return this.#db.one(running, id) !== undefined;
   }
 
   /** The text that came in with a response: what titles are made from. */
@@ -131,51 +174,7 @@ export class Erasure {
       .join(" ");
   }
 
-  // ---- the write-ahead log
-
-  #row(): ErasureRow {
-    return this.#db.one<ErasureRow>("SELECT done, truncated FROM erasure") ?? { done: 0, truncated: 0 };
-  }
-
-  #isDue(): boolean {
-    const { done, truncated } = this.#row();
-    return done > truncated;
-  }
-
-  #schedule(): void {
-    if (this.#timer) return;
-    this.#timer = setTimeout(() => this.#onTime(), TRUNCATE_AFTER);
-    // A process that has nothing else to do ends, and closes the store on its way.
-    this.#timer.unref();
-  }
-
-  #onTime(): void {
-    this.#timer = null;
-    try {
-      if (!this.#truncate()) this.#schedule();
-    } catch {
-      // A full disk, a lock: the row says that it is still due.
-      this.#schedule();
-    }
-  }
-
-  /** False: another process is in the way, or a commit of ours is due. */
-  #truncate(): boolean {
-    const { done, truncated } = this.#row();
-    if (done <= truncated) return true;
-    if (!this.#db.truncateLog()) return false;
-    this.#db
-      .write(() => this.#db.run("UPDATE erasure SET truncated = ? WHERE truncated < ?", done, done), false)
-      .catch(() => this.#schedule());
-    return true;
-  }
-
-  /** Before the database is closed. Where another process is in the way, the next one to open or erase does it. */
   close(): void {
-    if (this.#timer) clearTimeout(this.#timer);
-    this.#timer = null;
-    this.#db.flush();
-    this.#truncate();
-    this.#timer = null;
+    this.#log.close();
   }
 }

@@ -36,6 +36,7 @@ import { SqliteTree } from "./sqlite-tree.ts";
 export type { SqliteOptions };
 
 const LEASE = 30_000;
+const PORTION = 15;
 
 export async function openSqliteStore(path: string, options: SqliteOptions = {}): Promise<Store> {
   return new SqliteStore(await openDatabase(path), options);
@@ -60,7 +61,13 @@ class SqliteStore extends Records implements Store {
     this.#conversations = new Conversations(db, this.#tree);
     this.#idempotency = new Idempotency(db);
     this.#audit = new AuditLog(db);
-    this.#erasure = new Erasure(db, this.#tree, this.#conversations, this.#idempotency);
+    this.#erasure = new Erasure({
+      db,
+      tree: this.#tree,
+      conversations: this.#conversations,
+      idempotency: this.#idempotency,
+      portion: options.portion ?? PORTION,
+    });
   }
 
   // ---- writes

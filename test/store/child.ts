@@ -14,11 +14,13 @@ export interface ChildWork {
   count?: number;
   killAt?: number;
   moment?: "before" | "after";
+  portion?: number;
 }
 
 const work = JSON.parse(process.argv[2] ?? "{}") as ChildWork;
 let commits = 0;
 const store = await openSqliteStore(work.file, {
+  ...(work.portion !== undefined && { portion: work.portion }),
   probe: (moment) => {
     if (moment === "before") commits++;
     if (commits === work.killAt && moment === work.moment) process.kill(process.pid, "SIGKILL");

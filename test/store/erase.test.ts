@@ -330,6 +330,28 @@ describe("in the files", () => {
     expect(filesWith(folder, SECRET)).toEqual([]);
   });
 
+  test("killed in the middle of an erasure in portions: it is gone for every reader, and the next process erases the rest", async () => {
+    const { store, folder } = await storeAndFolder();
+    const ids: string[] = [];
+    for (let turn = 0; turn < 6; turn++) {
+      ids.push(await ended(store, { previousResponseId: ids.at(-1) ?? null, input: SECRET }, SECRET.repeat(50)));
+    }
+    const last = ids.pop() ?? "";
+    for (const id of ids) await store.delete(id);
+    await store.close();
+    const file = join(folder, "rotunda.db");
+    const { signal } = await runChild({ file, what: "erase", name: last, killAt: 3, moment: "after", portion: 0 });
+    expect(signal).toBe("SIGKILL");
+    const states = [...ids, last].map((id) => isErased(folder, id));
+    expect(states).toEqual([false, false, false, true, true, true]);
+    const next = await openSqliteStore(file);
+    later(() => next.close().catch(() => undefined));
+    await expect(next.path(last)).rejects.toMatchObject({ code: "not_found" });
+    await untilTruncated(folder);
+    expect([...ids, last].map((id) => isErased(folder, id))).toEqual([true, true, true, true, true, true]);
+    expect(filesWith(folder, SECRET)).toEqual([]);
+  });
+
   test("killed before the commit: nothing was deleted", async () => {
     const { store, folder } = await storeAndFolder();
     const id = await ended(store, { input: SECRET });

@@ -6,9 +6,9 @@
  */
 import { spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readSync, renameSync, statSync } from "node:fs";
-import { get } from "node:http";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
+import { nodeHttp } from "../../util/node-http.ts";
 import { processState } from "../../util/process-name.ts";
 import { readServerFile, type ServerFile } from "../../util/server-file.ts";
 import { visible } from "../../util/text.ts";
@@ -160,7 +160,7 @@ export async function status(context: CommandContext, options: { json?: boolean 
 /** What the server says of itself: "ok", "shutting_down", …; "silent" where it says nothing. */
 function readiness(url: string): Promise<string> {
   return new Promise((resolve) => {
-    const request = get(new URL("/readyz", url), { timeout: 3_000 }, (response) => {
+    const request = nodeHttp().get(new URL("/readyz", url), { timeout: 3_000 }, (response) => {
       let text = "";
       response.setEncoding("utf8").on("data", (part: string) => {
         text += part;

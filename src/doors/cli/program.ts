@@ -8,6 +8,7 @@ import { errorTable, toRotundaError } from "../../types/error.ts";
 import { visible } from "../../util/text.ts";
 import type { Makers } from "./app-flags.ts";
 import { type CommandContext, createContext } from "./context.ts";
+import { addImport } from "./program-import.ts";
 import { addServe } from "./program-serve.ts";
 import { addTokens } from "./program-tokens.ts";
 import type { ChatFlags } from "./request.ts";
@@ -60,6 +61,7 @@ export function createProgram(act: Act, wanted?: string): Command {
   addTools(program, act);
   addTokens(program, { act, common, configured, number, count });
   addSetUp(program, act);
+  addImport(program, act, common, configured);
   return program;
 }
 

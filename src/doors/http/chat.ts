@@ -56,6 +56,7 @@ async function answer(context: RequestContext, node: ResponseNode, name: string 
   const { engine } = context.app;
   await engine.wait(node.id);
   const response = await engine.get(node.id);
+  await eraseUnstored(context, node.id);
   context.json(200, { ...completionObject(response), ...conversationField(node, name) });
 }
 

@@ -5,8 +5,9 @@
  * be, and closed; it never costs the others more than its place.
  */
 import { readFileSync } from "node:fs";
-import { createServer, type RequestListener, type Server } from "node:http";
+import type { RequestListener, Server } from "node:http";
 import { isIP, type Socket } from "node:net";
+import { nodeHttp } from "../../util/node-http.ts";
 import { errorBody } from "./errors.ts";
 
 export interface Timeouts {
@@ -32,7 +33,7 @@ export interface Hardened {
 const MAXIMUM_HEAD = 16_384;
 
 export function createHardenedServer({ handle, timeouts, isAnswering, onMalformed, onConnection }: Hardened): Server {
-  const server = createServer(
+  const server = nodeHttp().createServer(
     {
       maxHeaderSize: MAXIMUM_HEAD,
       headersTimeout: timeouts.headers * 1_000,

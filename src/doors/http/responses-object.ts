@@ -6,7 +6,7 @@
  */
 
 import type { JsonObject } from "../../types/json.ts";
-import type { FullResponse, ResponseNode, RunSettings } from "../../types/response.ts";
+import type { FullResponse, ResponseError, ResponseNode, RunSettings } from "../../types/response.ts";
 import { wireItem } from "./wire-items.ts";
 
 export type WireStatus = "queued" | "in_progress" | "completed" | "failed" | "cancelled" | "incomplete";
@@ -23,13 +23,18 @@ export function responseObject(response: FullResponse): JsonObject {
     ...base(response),
     status: wireStatus(response),
     completed_at: response.status === "completed" && ended ? seconds(response.endedAt ?? 0) : null,
-    error: response.status === "failed" && response.error ? { ...response.error } : null,
+    error: response.status === "failed" && response.error ? errorObject(response.error) : null,
     incomplete_details:
       response.status === "incomplete" ? { reason: response.incompleteReason ?? "interrupted" } : null,
     output: response.output.map(wireItem),
     usage: ended ? (response.usage as unknown as JsonObject) : null,
     ...(response.degraded && { degraded: true }),
   };
+}
+
+/** The AI SDK reads nothing without `type`. */
+function errorObject({ code, message }: ResponseError): JsonObject {
+  return { type: code === "usage" ? "invalid_request_error" : "server_error", code, message, param: null };
 }
 
 /** As it was when it began: the same for whoever comes later. */

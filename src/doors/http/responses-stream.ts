@@ -11,14 +11,28 @@ import type { JsonObject } from "../../types/json.ts";
 import { begunObject, responseObject } from "./responses-object.ts";
 import { wireItem } from "./wire-items.ts";
 
-export const DONE = "data: [DONE]\n\n";
+const DONE = "data: [DONE]\n\n";
 
-/** Frames after a sequence number (-1: all). Ends without `[DONE]` where the run leaves this process. */
-export async function* responseFrames(app: App, id: string, after: number, signal: AbortSignal): AsyncIterable<string> {
+export interface ResponseStream {
+  app: App;
+  id: string;
+  /** Number of the last event that is known; -1: none. */
+  after: number;
+  /** Done before the last event is told. */
+  atEnd: () => Promise<void>;
+}
+
+/** Ends without `[DONE]` where the run leaves this process. */
+export async function* responseFrames(
+  { app, id, after, atEnd }: ResponseStream,
+  signal: AbortSignal,
+): AsyncIterable<string> {
   for await (const event of app.engine.watch(id, after, signal)) {
     const written = "delta" in event ? deltaText(event) : JSON.stringify(await wireEvent(app, id, event));
+    const ends = isEnd(event);
+    if (ends) await atEnd();
     yield `event: ${event.type}\ndata: ${written}\n\n`;
-    if (isEnd(event)) yield DONE;
+    if (ends) yield DONE;
   }
 }
 

@@ -71,10 +71,10 @@ async function deliver(context: RequestContext, node: ResponseNode, { background
   if (stream) {
     const leave = background ? () => undefined : cancelOnLeave(context, id);
     try {
-      await streamFrom(context, id, -1);
+      await streamFrom(context, id, -1, () => eraseUnstored(context, id));
     } finally {
       leave();
-      if (!background) await eraseUnstored(context, id);
+      await eraseUnstored(context, id);
     }
     return;
   }
@@ -82,16 +82,25 @@ async function deliver(context: RequestContext, node: ResponseNode, { background
   const leave = cancelOnLeave(context, id);
   try {
     await engine.wait(id);
-    context.json(200, responseObject(await engine.get(id)));
+    const answer = responseObject(await engine.get(id));
+    await eraseUnstored(context, id);
+    context.json(200, answer);
   } finally {
     leave();
+    // Also where the client has gone before the end.
     await eraseUnstored(context, id);
   }
 }
 
-function streamFrom(context: RequestContext, id: string, after: number): Promise<void> {
+/** `atEnd` is done before the last event is told. */
+function streamFrom(
+  context: RequestContext,
+  id: string,
+  after: number,
+  atEnd: () => Promise<void> = async () => undefined,
+): Promise<void> {
   const { app } = context;
-  return context.stream({ frames: (signal) => responseFrames(app, id, after, signal) });
+  return context.stream({ frames: (signal) => responseFrames({ app, id, after, atEnd }, signal) });
 }
 
 /** Cancels the response when the client goes away before its end. Returns what takes that back. */

@@ -7,9 +7,20 @@ import type { ProfileConfig } from "../types/config.ts";
 import type { Json, JsonObject } from "../types/json.ts";
 import type { Profile } from "../types/profile.ts";
 import type { ProfileChange } from "../types/settings.ts";
-import { literal } from "../util/path-pattern.ts";
+import { literal } from "./path-pattern.ts";
 
 const modelKeys = { openai: "mcpToolsOpenaiModel", groq: "mcpToolsGroqModel", gemini: "mcpToolsGeminiModel" } as const;
+
+/** What configuration accepts as a profile's name, and a person would still recognise. */
+export function profileId(name: string): string {
+  const plain = name
+    .normalize("NFKD")
+    .replace(/\p{M}/gu, "")
+    .replace(/[^A-Za-z0-9_-]+/g, "-")
+    .replace(/^-+|-+$/g, "")
+    .toLowerCase();
+  return plain === "" || plain === "__proto__" ? "profile" : plain.slice(0, 60);
+}
 
 /** The profile's keys after `mcpServerConfig` and `modelConfig` of a change. */
 export function withSpeakmcpConfig(before: ProfileConfig, change: ProfileChange): ProfileConfig {

@@ -1,0 +1,27 @@
+/** The command `import`: its words, flags and help. */
+import type { Command } from "commander";
+import type { CommandContext } from "./context.ts";
+import type { ImportFlags } from "./import.ts";
+
+type Common = { color: boolean; verbose?: boolean; debug?: string; config?: string };
+type Act = (common: Common, run: (context: CommandContext) => Promise<number>) => Promise<void>;
+
+/** Adds it; `common` adds the flags that every command takes, `configured` makes the app with them. */
+export function addImport(
+  program: Command,
+  act: Act,
+  common: (command: Command) => Command,
+  configured: (context: CommandContext, options: Common) => Promise<CommandContext>,
+): void {
+  common(program.command("import"))
+    .description("Take over what SpeakMCP, Polybrain, Finta, Claude Desktop or Cursor left")
+    .argument("<path>", "SpeakMCP's folder, or a file of any of them")
+    .option("--dry-run", "only say what would be taken over")
+    .option("--json", "as JSON")
+    .addHelpText("after", "\nExample:\n  rotunda import ~/.config/app.speakmcp --dry-run")
+    .action(async (path: string, options: Common & ImportFlags) =>
+      act(options, async (context) =>
+        (await import("./import.ts")).importFrom(await configured(context, options), path, options),
+      ),
+    );
+}
