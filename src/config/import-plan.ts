@@ -209,6 +209,10 @@ function takeServers(path: string, raw: JsonObject, plan: ImportPlan, environmen
       notes.push({ taken: false, text: `MCP server ${name}: set ${unset.join(", ")} first, then import it again` });
       continue;
     }
+    if (settings.mcpServers?.[name]) {
+      notes.push({ taken: false, text: `MCP server ${name} of ${path}: an earlier file has one of this name` });
+      continue;
+    }
     settings.mcpServers = { ...settings.mcpServers, [name]: server };
     notes.push({ taken: true, text: `MCP server ${name}` });
     for (const lost of converted.lost) notes.push({ taken: false, text: `MCP server ${name}: ${lost}` });

@@ -199,10 +199,13 @@ export class SqliteTree {
       const prefix = part.includes("_") ? part : prefixes[kind] + part;
       const table = tables[kind];
       // Looked for in the index of ids alone; only what was found is looked up.
-      const living = kind === "response" ? "id IN (SELECT id FROM responses WHERE deleted_at IS NULL)" : "1";
+      const living =
+        kind === "response"
+          ? "EXISTS (SELECT 1 FROM responses AS living WHERE living.id = found.id AND deleted_at IS NULL)"
+          : "1";
       const rows = this.#db.all<{ id: string }>(
         `SELECT id FROM (SELECT ${column} AS id FROM ${table} WHERE ${column} >= ? AND ${column} < ?
-         UNION SELECT ${column} FROM ${table} WHERE substr(${column}, ?) = ?) WHERE ${living} LIMIT 10`,
+         UNION SELECT ${column} FROM ${table} WHERE substr(${column}, ?) = ?) AS found WHERE ${living} LIMIT 10`,
         prefix,
         `${prefix}\u007f`,
         -part.length,

@@ -156,6 +156,10 @@ test("C17 what is no HTTP, or two requests at once, is a 400 and the end", async
   expect(demo.effects).toBe(0);
   const huge = await raw(port, `GET /demo/who HTTP/1.1\r\n${lines}X-A: ${"a".repeat(20_000)}\r\n\r\n`);
   expect(huge).toMatch(/^HTTP\/1\.1 431 /);
+  // A good request and noise behind it: never noise's answer within the good one's.
+  const mixed = await raw(port, `GET /demo/who HTTP/1.1\r\n${lines}\r\nGET /demo/who HTTP/1.1\r\n${lines}\r\n\0\0\0`);
+  for (const part of mixed.split(/^(?=HTTP\/1\.1 )/m))
+    expect(part === "" || /^HTTP\/1\.1 (200|400) /.test(part)).toBe(true);
   const absolute = await raw(port, `GET http://evil.example/demo/who HTTP/1.1\r\n${lines}\r\n`);
   expect(absolute).toMatch(/^HTTP\/1\.1 4/);
 });

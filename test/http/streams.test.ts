@@ -63,6 +63,16 @@ test("a reader that does not read suspends the source", async () => {
   await expect.poll(() => door.services.streams.count).toBe(0);
 });
 
+test("a silent stream says that it still lives", async () => {
+  const { request } = await openDoor({ streamComment: 0.3 });
+  const answer = await request("/demo/stream?stay&count=1");
+  const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  while (!text.includes(": keep-alive\n\n")) text += (await reader?.read())?.value ?? "";
+  expect(text).toBe('event: demo\ndata: {"index":0}\n\n: keep-alive\n\n');
+  await reader?.cancel();
+});
+
 test("a client that leaves aborts the signal, and frees its place", async () => {
   const { request, demo, door } = await openDoor();
   const controller = new AbortController();

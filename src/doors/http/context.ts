@@ -51,6 +51,8 @@ export class RequestContext {
   idempotency: { key: string; digest: string } | undefined;
   /** Status and text of the answer, once there is one that is no stream. */
   answer: { status: number; body: string } | undefined;
+  /** Milliseconds of the monotonic clock at which that answer was given. */
+  answeredAt: number | undefined;
   /** Header lines that the door adds (CORS), name and value in turn. */
   readonly extraHeaders: string[] = [];
   /** The query as it was written, without its question mark. */
@@ -198,6 +200,7 @@ export class RequestContext {
   #send(status: number, contentType: string | undefined, body: string, headers?: Headers): void {
     if (this.answer || this.response.headersSent || this.response.destroyed) return;
     this.answer = { status, body };
+    this.answeredAt = performance.now();
     const write = () => {
       const lines = this.headerLines(status, headers);
       if (contentType !== undefined) lines.push("content-type", contentType);

@@ -32,8 +32,13 @@ export async function* responseFrames(
     const ends = isEnd(event);
     if (ends) await atEnd();
     yield `event: ${event.type}\ndata: ${written}\n\n`;
-    if (ends) yield DONE;
+    if (ends) {
+      yield DONE;
+      return;
+    }
   }
+  // Whoever knows the last event already is told that there is no more; one that left this process has no end yet.
+  if (!signal.aborted && (await app.store.node(id))?.endedAt) yield DONE;
 }
 
 type Delta = Extract<RunEvent, { delta: string }>;
@@ -61,8 +66,11 @@ async function wireEvent(app: App, id: string, event: RunEvent): Promise<JsonObj
       return { ...event, item: wireItem(event.item) };
     case "response.output_text.done":
       return { ...event, logprobs: [] };
-    case "error":
-      return { ...event, param: null };
+    case "error": {
+      // Flat as the reference has it, and nested as OpenAI's own server sends it.
+      const { code, message } = event;
+      return { ...event, param: null, error: { type: "server_error", code, message, param: null } };
+    }
     default:
       return event as unknown as JsonObject;
   }

@@ -49,6 +49,8 @@ export interface HttpDoorOptions {
   accessLog?: boolean;
   version?: string;
   timeouts?: Partial<Timeouts>;
+  /** Seconds of silence after which a stream says that it still lives. Default 15. */
+  streamComment?: number;
   usageToday?: UsageToday;
   /** Default: there is only the one app. */
   appFor?: Services["appFor"];
@@ -86,6 +88,8 @@ export function createHttpDoor(app: App, options: HttpDoorOptions = {}): HttpDoo
       remedy: "Put a proxy that ends TLS in front of it, and say --behind-proxy.",
     });
   }
+  // What is no origin and no name is said before anything listens.
+  new Origins(options.port ?? 0, options.hosts ?? [], options.cors ?? []);
   return new Door(app, { ...options, host, auth, behindProxy });
 }
 
@@ -97,7 +101,9 @@ class Door implements HttpDoor {
   readonly #servers: Server[] = [];
   readonly #pipeline: Pipeline;
   readonly #inFlight = new Set<RequestContext>();
-  readonly #answering = new WeakMap<Socket, RequestContext>();
+  /** Those of one connection that have no whole answer yet. */
+  readonly #waiting = new WeakMap<Socket, Set<RequestContext>>();
+  #watch: NodeJS.Timeout | undefined;
   #connections = 0;
   #address: string | undefined;
   #whenIdle: (() => void) | undefined;
@@ -117,7 +123,7 @@ class Door implements HttpDoor {
       version: options.version ?? "0",
       appFor: options.appFor ?? (async () => app),
       limits: new Limits(options.usageToday),
-      streams: new Streams(lookUp),
+      streams: new Streams(lookUp, options.streamComment),
       metrics,
       bodyLimit,
       bodies: { held: 0, most: Math.max(8 * bodyLimit, 64_000_000) },
@@ -153,6 +159,7 @@ class Door implements HttpDoor {
     const names = [...(this.#options.hosts ?? []), ...(host === "0.0.0.0" || host === "::" ? [] : [host])];
     this.#pipeline.origins = new Origins(first.port, names, this.#options.cors ?? []);
     process.on("unhandledRejection", this.#onUnhandled);
+    this.#watch = setInterval(() => this.#dropStuck(), 10_000).unref();
     return this.#address;
   }
 
@@ -172,7 +179,10 @@ class Door implements HttpDoor {
     const server = createHardenedServer({
       handle: this.#handle,
       timeouts: { ...TIMEOUTS, ...this.#options.timeouts },
-      isAnswering: (socket) => this.#answering.get(socket)?.response.headersSent === true,
+      isAnswering: (socket) => {
+        const [first, second] = this.#waiting.get(socket) ?? [];
+        return second !== undefined || first?.response.headersSent === true;
+      },
       onMalformed: () => void this.services.metrics.malformed++,
       onConnection: (socket) => {
         this.#connections++;
@@ -195,10 +205,11 @@ class Door implements HttpDoor {
     const { socket } = request;
     const written = socket.bytesWritten;
     this.#inFlight.add(context);
-    this.#answering.set(socket, context);
+    const waiting = this.#waiting.get(socket) ?? new Set();
+    this.#waiting.set(socket, waiting.add(context));
     response.once("close", () => {
       this.#inFlight.delete(context);
-      if (this.#answering.get(socket) === context) this.#answering.delete(socket);
+      waiting.delete(context);
       if (!response.writableFinished) context.abort("client_gone");
       this.#pipeline.record(context, socket.bytesWritten - written);
       if (this.#inFlight.size === 0) this.#whenIdle?.();
@@ -208,6 +219,14 @@ class Door implements HttpDoor {
       else if (!context.gone) context.error(thrown);
     });
   };
+
+  /** Answers that nobody fetches must not pile up. */
+  #dropStuck(): void {
+    const before = performance.now() - FETCHED;
+    for (const { answeredAt, response } of this.#inFlight) {
+      if (answeredAt !== undefined && answeredAt < before) response.destroy();
+    }
+  }
 
   readonly #onUnhandled = (reason: unknown): void => {
     this.services.metrics.unhandledRejections++;
@@ -226,6 +245,7 @@ class Door implements HttpDoor {
     for (const server of this.#servers) server.closeAllConnections();
     await Promise.all(closed);
     process.off("unhandledRejection", this.#onUnhandled);
+    clearInterval(this.#watch);
     this.services.metrics.close();
     this.#closeLog();
   }
@@ -255,6 +275,9 @@ function cannotListen(host: string, port: number, error: NodeJS.ErrnoException):
     ...(error.code === "EADDRINUSE" && { remedy: "Choose another one with --port, or see rotunda status." }),
   });
 }
+
+/** Milliseconds that a client has to fetch an answer that is no stream. */
+const FETCHED = 300_000;
 
 const GIVEN_ID = /^[\w.:-]{1,128}$/;
 

@@ -34,7 +34,6 @@ export function frame(event: string | undefined, data: string): string {
 /** Characters that may wait for the socket before the source is suspended. */
 const PENDING = 65_536;
 /** Milliseconds. */
-const KEEP_ALIVE = 15_000;
 const STALLED = 300_000;
 const TICK = 400;
 
@@ -67,9 +66,12 @@ export class Streams {
   #timer: NodeJS.Timeout | undefined;
   #checking = false;
   readonly #token: TokenLookup;
+  readonly #comment: number;
 
-  constructor(token: TokenLookup) {
+  /** `comment`: seconds of silence after which a stream says that it still lives. */
+  constructor(token: TokenLookup, comment = 15) {
     this.#token = token;
+    this.#comment = comment * 1_000;
   }
 
   get count(): number {
@@ -243,7 +245,7 @@ export class Streams {
       if (stream.context.identity.token) owners.add(stream.context.identity.owner);
       if (stream.stalledSince !== undefined) {
         if (now - stream.stalledSince > STALLED) this.#close(stream, "too_slow");
-      } else if (now - stream.wrote > KEEP_ALIVE && !stream.ended) {
+      } else if (now - stream.wrote > this.#comment && !stream.ended) {
         stream.pending += ": keep-alive\n\n";
         this.#list(stream);
       }
