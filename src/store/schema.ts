@@ -11,7 +11,8 @@
  * outputs        the whole of tool outputs that were cut for the model
  * conversations  `borrowed` is 1 where the head is a response of another conversation, so that those that point at a
  *                response are found without an index that every turn would have to keep
- * audit          the chain of hashes; the row at the greatest key is its end (see sqlite-audit.ts)
+ * audit          the chain of hashes
+ * audit_end      one row: number and hash of the last record that was ever added to it (see sqlite-audit.ts)
  * erasure        one row: how many erasures there were, and how many of them are out of the write-ahead log
  * erasing        numbers of deleted responses of which something is left to erase
  *
@@ -21,9 +22,6 @@
  * machine's own user are in no index by owner (newest first, they are a walk along the table); and what every turn
  * writes is made first, so that it lies together.
  */
-
-/** The key of the audit log's end: the greatest integer that is exact in JavaScript. */
-export const AUDIT_END = Number.MAX_SAFE_INTEGER;
 
 export const migrations: readonly string[] = [
   `
@@ -75,7 +73,6 @@ export const migrations: readonly string[] = [
     hash TEXT NOT NULL,
     body TEXT NOT NULL
   );
-  INSERT INTO audit VALUES (${AUDIT_END}, '${"0".repeat(64)}', '0');
   CREATE INDEX responses_previous ON responses (previous_response_id) WHERE previous_response_id IS NOT NULL;
   CREATE INDEX responses_caller ON responses (caller_response_id) WHERE caller_response_id IS NOT NULL;
   CREATE INDEX responses_owner ON responses (owner) WHERE deleted_at IS NULL AND owner <> 'local';
@@ -129,6 +126,12 @@ export const migrations: readonly string[] = [
     revoked_at INTEGER,
     body TEXT NOT NULL
   ) WITHOUT ROWID;
+  CREATE TABLE audit_end (
+    number INTEGER PRIMARY KEY,
+    sequence INTEGER NOT NULL,
+    hash TEXT NOT NULL
+  );
+  INSERT INTO audit_end VALUES (1, 0, '${"0".repeat(64)}');
   CREATE TABLE erasure (
     number INTEGER PRIMARY KEY,
     done INTEGER NOT NULL,

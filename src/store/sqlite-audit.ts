@@ -1,19 +1,23 @@
 /**
  * The audit log: records that are only ever added, each with a hash over the hash before it and its own text.
  *
- * Invariant: the row at the greatest key is the log's end: `body` is the number of records ever added, `hash` that of
- * the last one. It changes in the transaction that adds a record, in the same page of the file. A log that was
- * changed by other means is added to all the same, and never in a way that mends the break.
+ * Invariant: `audit_end` holds number and hash of the last record that was ever added; it changes in the transaction
+ * that adds one. A log that was changed by other means is added to all the same, and never in a way that mends the
+ * break.
  */
 import { hash } from "node:crypto";
 import type { AuditAction, AuditEntry, AuditRecord } from "../types/audit.ts";
-import { AUDIT_END } from "./schema.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 
 interface AuditRow {
   sequence: number;
   hash: string;
   body: string;
+}
+
+interface End {
+  sequence: number;
+  hash: string;
 }
 
 const BEFORE_THE_FIRST = "0".repeat(64);
@@ -56,35 +60,28 @@ export class AuditLog {
       last = { sequence: last.sequence + 1, hash: chained(last.hash, body) };
       this.#db.run("INSERT INTO audit (sequence, hash, body) VALUES (?, ?, ?)", last.sequence, last.hash, body);
     }
-    this.#db.run(
-      "INSERT OR REPLACE INTO audit (sequence, hash, body) VALUES (?, ?, ?)",
-      AUDIT_END,
-      last.hash,
-      String(last.sequence),
-    );
+    const end = "INSERT OR REPLACE INTO audit_end (number, sequence, hash) VALUES (1, ?, ?)";
+    this.#db.run(end, last.sequence, last.hash);
   }
 
   /** Number and hash of the last record that was ever added. Undefined: the note of it was removed. */
-  end(): { sequence: number; hash: string } | undefined {
-    const row = this.#db.one<AuditRow>("SELECT hash, body FROM audit WHERE sequence = ?", AUDIT_END);
-    return row && { sequence: Number(row.body), hash: row.hash };
+  end(): End | undefined {
+    return this.#db.one<End>("SELECT sequence, hash FROM audit_end");
   }
 
   /** What the next record comes after. */
-  #last(): { sequence: number; hash: string } {
-    const rows = this.#db.all<AuditRow>("SELECT sequence, hash, body FROM audit ORDER BY sequence DESC LIMIT 2");
-    const [end, record] = rows[0]?.sequence === AUDIT_END ? rows : [undefined, ...rows];
-    const there = record?.sequence ?? 0;
-    const noted = Number(end?.body ?? -1);
+  #last(): End {
+    const end = this.end();
+    const found = this.#db.one<{ sequence: number | null }>("SELECT max(sequence) AS sequence FROM audit");
+    const there = found?.sequence ?? 0;
     // Records that are gone leave a gap; a note that is gone, or one that knows less than there is, leaves a break.
-    return end && noted >= there ? { sequence: noted, hash: end.hash } : { sequence: there, hash: BROKEN };
+    return end && end.sequence >= there ? end : { sequence: there, hash: BROKEN };
   }
 
   list(after: number, limit: number): AuditRecord[] {
     const rows = this.#db.all<AuditRow>(
-      "SELECT sequence, hash, body FROM audit WHERE sequence > ? AND sequence < ? ORDER BY sequence LIMIT ?",
+      "SELECT sequence, hash, body FROM audit WHERE sequence > ? ORDER BY sequence LIMIT ?",
       after,
-      AUDIT_END,
       limit,
     );
     const first = rows[0]?.sequence ?? 1;

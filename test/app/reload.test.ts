@@ -154,20 +154,28 @@ describe("MCP servers", () => {
   });
 
   test("a call under way is not cut by a toggle, a change or a removal", async () => {
-    const here = place();
-    const a = server(here, "a");
-    here.put(user, { mcpServers: { a: a.entry } });
-    const app = await openApp(here);
-    const { workspace } = here;
-    await names(app);
-    // It answers after 600 ms.
-    const counting = app.engine.call("a__count", {}, { workspace, by: "test" });
-    await until(() => a.journal().some((line) => line.startsWith("call count")));
-    here.put(user, {});
-    await app.reload();
-    expect(await names(app)).toEqual([]);
-    expect((await counting).text).toBe("three");
-    await until(() => a.journal().includes("stdin ended"));
+    for (const after of ["removed", "off", "changed"]) {
+      const here = place();
+      // It never answers: what ends the call is its own time, or whoever cuts it.
+      const a = server(here, "a", { mode: "hang" });
+      const entry = { ...a.entry, timeout: 2 };
+      here.put(user, { mcpServers: { a: entry } });
+      const app = await openApp(here);
+      const { workspace } = here;
+      await names(app);
+      const calling = app.engine.call("a__echo", {}, { workspace, by: "test" });
+      await until(() => a.journal().some((line) => line.startsWith("call echo")));
+      const changed = {
+        removed: {},
+        off: { a: { ...entry, disabled: true } },
+        changed: { a: { ...entry, retry: "safe" } },
+      };
+      here.put(user, { mcpServers: changed[after as keyof typeof changed] });
+      await app.reload();
+      expect((await names(app)).length > 0).toBe(after === "changed");
+      expect((await calling).text).toMatch(/timed out after 2 s/);
+      await until(() => a.journal().includes("stdin ended"));
+    }
   });
 });
 

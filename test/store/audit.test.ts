@@ -1,7 +1,6 @@
 /** The audit log: a chain that shows every change that does not rewrite all of it. */
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { AUDIT_END } from "../../src/store/schema.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 import type { Store } from "../../src/types/store.ts";
 import { later, temporaryFolder, temporaryStore } from "../support.ts";
@@ -65,13 +64,19 @@ describe("what is done behind its back is found", () => {
     { name: "the first record gone", sql: "DELETE FROM audit WHERE sequence = 1", broken: [2], whole: true },
     {
       name: "the last records gone",
-      sql: `DELETE FROM audit WHERE sequence > 4 AND sequence < ${AUDIT_END}`,
+      sql: "DELETE FROM audit WHERE sequence > 4",
       broken: [],
       whole: false,
     },
-    { name: "all records gone", sql: `DELETE FROM audit WHERE sequence < ${AUDIT_END}`, broken: [], whole: false },
-    { name: "all rows gone", sql: "DELETE FROM audit", broken: [], whole: false },
-    { name: "the end with its note gone", sql: "DELETE FROM audit WHERE sequence > 4", broken: [], whole: false },
+    { name: "all records gone", sql: "DELETE FROM audit", broken: [], whole: false },
+    { name: "all gone, the note too", sql: "DELETE FROM audit; DELETE FROM audit_end", broken: [], whole: false },
+    { name: "the note gone", sql: "DELETE FROM audit_end", broken: [], whole: false },
+    {
+      name: "the last records and the note gone",
+      sql: "DELETE FROM audit WHERE sequence > 4; DELETE FROM audit_end",
+      broken: [],
+      whole: false,
+    },
     {
       name: "a record put in at the end",
       sql: "INSERT INTO audit SELECT 7, hash, body FROM audit WHERE sequence = 6",
@@ -80,7 +85,7 @@ describe("what is done behind its back is found", () => {
     },
     {
       name: "the note set back",
-      sql: `UPDATE audit SET body = '4' WHERE sequence = ${AUDIT_END}`,
+      sql: "UPDATE audit_end SET sequence = 4",
       broken: [],
       whole: false,
     },

@@ -171,9 +171,10 @@ export function planOf(file: string, sql: string, parameters: (string | number |
   }
 }
 
-/** Changes the file behind the store's back. */
+/** Changes the file behind the store's back: one statement with parameters, or several without. */
 export function tamper(file: string, sql: string, ...parameters: (string | number)[]): void {
   const raw = new DatabaseSync(file, { timeout: 1_000 });
-  raw.prepare(sql).run(...parameters);
+  if (parameters.length > 0) raw.prepare(sql).run(...parameters);
+  else raw.exec(sql);
   raw.close();
 }

@@ -198,9 +198,15 @@ export const configureServer: Handler<JsonObject> = async (context, body) => {
 };
 
 async function setServer(context: RequestContext, name: string, config: JsonObject): Promise<void> {
-  await context.app.settings.change((settings) => {
-    settings.mcpServers = { ...settings.mcpServers, [name]: config };
-  });
+  try {
+    await context.app.settings.change((settings) => {
+      settings.mcpServers = { ...settings.mcpServers, [name]: config };
+    });
+  } catch (error) {
+    // What makes the configuration invalid came with this request.
+    if (error instanceof RotundaError && error.code === "config_invalid") throw new DoorError("usage", error.message);
+    throw error;
+  }
   await audit(context, "server", { server: name, configured: true });
 }
 

@@ -10,7 +10,7 @@ export const callTool = z.looseObject({ name: z.string().min(1).max(300), argume
 export const notionCall = z.looseObject({ args: z.unknown().optional() });
 
 export const notionChat = z.looseObject({
-  message: z.unknown().describe("What the person says"),
+  message: z.unknown().optional().describe("What the person says"),
   history: z
     .array(z.looseObject({ role: z.string() }))
     .optional()
