@@ -212,7 +212,7 @@ describe("SpeakMCP", () => {
     const before = here.settings();
     const again = await run(here, app, "old", { json: true });
     expect(here.settings()).toEqual(before);
-    expect(again.json).toMatchObject({ conversations: 0, known: 1 });
+    expect(again.json).toMatchObject({ conversations: 0, known: 1, settingsChanged: false });
     expect(again.json.left).toContain("speakmcp.mcpMaxIterations: there already, and stays as it is");
     expect(await app.store.conversations({ limit: 10 })).toHaveLength(1);
     expect(await app.store.list({ limit: 10 })).toHaveLength(2);

@@ -175,7 +175,9 @@ test("every route of the table, by chance", { timeout: 240_000 }, async () => {
         ...lines,
       };
       if (content !== undefined && verb !== "GET" && verb !== "HEAD") init.body = content;
-      const search = new URLSearchParams(Object.entries(asked).map(([name, value]) => [name, value.toWellFormed()]));
+      const search = new URLSearchParams(
+        Object.entries(asked).map(([name, value]): [string, string] => [name, value.toWellFormed()]),
+      );
       const answer = await fetch(`${url}${path}?${search}`, init);
       const text = await answer.text();
       const served = `${verb} ${path} → ${answer.status} ${text.slice(0, 300)}`;

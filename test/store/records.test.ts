@@ -8,7 +8,7 @@ import { LOCAL } from "../../src/types/response.ts";
 import type { Store } from "../../src/types/store.ts";
 import { newToken } from "../../src/util/token.ts";
 import { later, temporaryFolder, temporaryStore } from "../support.ts";
-import { approvalOf, batchOf, begin, conversationOf, end, ended, planOf } from "./support.ts";
+import { approvalOf, batchOf, begin, conversationOf, end, ended, planOf, tamper } from "./support.ts";
 
 async function storeAndFile(): Promise<{ store: Store; file: string }> {
   const folder = temporaryFolder();
@@ -29,7 +29,6 @@ describe("responses", () => {
   test("a changed owner is found on reading", async () => {
     const { store, file } = await storeAndFile();
     const id = await ended(store, { owner: "alice" });
-    const { tamper } = await import("./support.ts");
     tamper(file, "UPDATE responses SET owner = 'mallory' WHERE id = ?", id);
     await expect(store.get(id)).rejects.toMatchObject({ code: "storage_damaged" });
   });

@@ -26,6 +26,7 @@ interface Outcome {
   conversations: number;
   /** Conversations that had been imported before. */
   known: number;
+  settingsChanged: boolean;
   taken: string[];
   left: string[];
 }
@@ -55,11 +56,15 @@ async function take(app: App, plan: ImportPlan, dryRun: boolean): Promise<Outcom
     dryRun,
     conversations: 0,
     known: 0,
+    settingsChanged: false,
     taken: plan.notes.filter((note) => note.taken).map((note) => note.text),
     left: plan.notes.filter((note) => !note.taken).map((note) => note.text),
   };
-  outcome.left.push(...mergeSettings(structuredClone(app.settings.read()), plan.settings));
-  if (!dryRun && Object.keys(plan.settings).length > 0) {
+  const before = app.settings.read();
+  const merged = structuredClone(before);
+  outcome.left.push(...mergeSettings(merged, plan.settings));
+  outcome.settingsChanged = JSON.stringify(merged) !== JSON.stringify(before);
+  if (!dryRun && outcome.settingsChanged) {
     await app.settings.change((draft) => void mergeSettings(draft, plan.settings));
   }
   const known = plan.conversations.length > 0 ? await importedBefore(app) : new Set();
