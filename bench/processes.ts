@@ -116,7 +116,7 @@ export async function startWorker(program: string, place: Place, settings: Recor
   };
 }
 
-function answer<T>(child: ChildProcess): Promise<T> {
+export function answer<T>(child: ChildProcess): Promise<T> {
   return new Promise((resolve, reject) => {
     let said = "";
     const onText = (text: string) => {

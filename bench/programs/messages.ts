@@ -33,3 +33,28 @@ export const TOOL = {
 
 /** Tells the upstream how many tool calls to ask for. */
 export const prompt = (steps: number): string => `Look up the numbers, steps=${steps}.`;
+
+/** Tokens of one stream of the endpoint, at 20 a second: ten seconds. */
+export const TOKENS = 200;
+
+/** What the load program is asked for: `count` requests, `flight` at a time, each on a connection of its own. */
+export interface Load {
+  url: string;
+  path: string;
+  token: string;
+  body: object;
+  count: number;
+  flight: number;
+}
+
+/** Times in milliseconds. */
+export interface Loaded {
+  wall: number;
+  /** Requests that were not answered with 200 and a whole body. */
+  failures: number;
+  /** Of each request, from its first byte to the answer's last. */
+  times: number[];
+  /** Tokens of the answers, and how often one was not the next, or an event's number was not. */
+  tokens: number;
+  gaps: number;
+}

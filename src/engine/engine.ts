@@ -13,6 +13,7 @@ import type { JsonObject } from "../types/json.ts";
 import { type FullResponse, LOCAL, type Owner, type ResponseNode } from "../types/response.ts";
 import type { IdKind } from "../types/store.ts";
 import type { Tool, ToolResult } from "../types/tool.ts";
+import { KeyedLock } from "../util/keyed-lock.ts";
 import { newProcessName } from "../util/process-name.ts";
 import { advance, hasNews, toolsOf } from "./advance.ts";
 import { afterCut, answeredCalls, awaitTurn, firstEvents, firstOf, place } from "./begin.ts";
@@ -43,6 +44,7 @@ class LocalEngine implements Engine {
   readonly #history: History;
   readonly #pulse: Pulse;
   readonly #directCalls = new Set<{ stop: AbortController; by: string }>();
+  readonly #linear = new KeyedLock();
   #stopping = false;
 
   constructor(parts: EngineParts) {
@@ -54,7 +56,11 @@ class LocalEngine implements Engine {
   // ---- begin
 
   start(request: RunRequest): Promise<ResponseNode> {
-    return this.#start(request, (parent) => settleAnswers(this, this.#parts.store, request, parent));
+    const { conversation, previousResponseId } = request;
+    const go = () => this.#start(request, (parent) => settleAnswers(this, this.#parts.store, request, parent));
+    // Of two turns that come at once for one conversation, the second stands behind the first.
+    const linear = conversation && conversation !== "new" && previousResponseId === undefined;
+    return linear ? this.#linear.run(conversation, go) : go();
   }
 
   /** `answers` gives the input, with what was answered about the parent's calls settled. */

@@ -80,7 +80,7 @@ test("a token is itself, has its scopes, and stops when it is revoked", async ()
   expect((await request("/demo/who", { as: text })).status).toBe(401);
 });
 
-test("C13 only our own host names are answered", async () => {
+test("K13 only our own host names are answered", async () => {
   const { port, local } = await openDoor({ hosts: ["rotunda.example"] });
   const ask = (host: string, path = "/demo/who") =>
     raw(port, `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${local}\r\nConnection: close\r\n\r\n`);
@@ -114,7 +114,7 @@ test("C13 only our own host names are answered", async () => {
   expect(await raw(port, none)).toMatch(/^HTTP\/1\.1 400/);
 });
 
-test("C15 only listed origins, exactly, and never a wildcard", async () => {
+test("K15 only listed origins, exactly, and never a wildcard", async () => {
   const { request, port } = await openDoor({ cors: ["https://app.example"] });
   const from = (origin: string, init: RequestInit = {}) =>
     request("/demo/who", { ...init, headers: { ...init.headers, origin } });
@@ -158,7 +158,7 @@ test("C15 only listed origins, exactly, and never a wildcard", async () => {
   }
 });
 
-test("C21 unknown paths and wrong methods are JSON, HEAD and OPTIONS make sense", async () => {
+test("K21 unknown paths and wrong methods are JSON, HEAD and OPTIONS make sense", async () => {
   const { request, port, local } = await openDoor();
   const unknown = await request("/v1/none");
   expect([unknown.status, await unknown.json()]).toMatchObject([404, { error: { code: "not_found" } }]);
@@ -185,7 +185,7 @@ test("C21 unknown paths and wrong methods are JSON, HEAD and OPTIONS make sense"
   expect(await raw(port, `OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`)).toMatch(/^HTTP\/1\.1 204 /);
 });
 
-test("C6 what is no id is never looked up", async () => {
+test("K6 what is no id is never looked up", async () => {
   const { request } = await openDoor();
   const id = newId("resp");
   expect((await request(`/demo/things/${id}`)).status).toBe(404);
@@ -209,7 +209,7 @@ test("C6 what is no id is never looked up", async () => {
   expect(await (await request("/demo/names/echo%20server%C3%A4")).json()).toEqual({ name: "echo serverä" });
 });
 
-test("C10 a form cannot post here, and has no effect", async () => {
+test("K10 a form cannot post here, and has no effect", async () => {
   const { request, demo } = await openDoor();
   const types = [
     "text/plain",

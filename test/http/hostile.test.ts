@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { open, openDoor, post, raw } from "./door.ts";
 import { LONGEST, watchTurns } from "./turns.ts";
 
-test("C8 a body beyond the limit is refused at once, and not held", async () => {
+test("K8 a body beyond the limit is refused at once, and not held", async () => {
   const { port, local, door, request } = await openDoor({ bodyLimit: 1_000_000 });
   const head = (framing: string) =>
     `POST /demo/echo HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer ${local}\r\nContent-Type: application/json\r\n${framing}\r\n\r\n`;
@@ -42,7 +42,7 @@ test("C8 a body beyond the limit is refused at once, and not held", async () => 
   expect((await request("/demo/echo", post({ text: "x".repeat(900_000) }))).status).toBe(200);
 });
 
-test("C8 without a token no body is read at all", async () => {
+test("K8 without a token no body is read at all", async () => {
   const { port, door } = await openDoor();
   const text = `POST /demo/echo HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`;
   const socket = await open(port);
@@ -76,7 +76,7 @@ test("a 2 MB message works, a 50 MB one too, and neither stops the others", { ti
   expect(turns.stop()).toBeLessThan(LONGEST);
 });
 
-test("C8 1,000 slow sockets do not stop the others, and are closed in time", { timeout: 60_000 }, async () => {
+test("K8 1,000 slow sockets do not stop the others, and are closed in time", { timeout: 60_000 }, async () => {
   const { port, local, request, door } = await openDoor({ timeouts: { headers: 2, request: 3 } });
   const sockets: Socket[] = [];
   const kinds = [
@@ -102,7 +102,7 @@ test("C8 1,000 slow sockets do not stop the others, and are closed in time", { t
   await expect.poll(() => door.services.connections()).toBeLessThan(5);
 });
 
-test("C17 what is no HTTP, or two requests at once, is a 400 and the end", async () => {
+test("K17 what is no HTTP, or two requests at once, is a 400 and the end", async () => {
   const { port, local, demo } = await openDoor();
   const lines = `Host: 127.0.0.1:${port}\r\nAuthorization: Bearer ${local}\r\nContent-Type: application/json\r\n`;
   const inner = `POST /demo/effects HTTP/1.1\r\n${lines}Content-Length: 2\r\n\r\n{}`;
@@ -155,7 +155,7 @@ test("C17 what is no HTTP, or two requests at once, is a 400 and the end", async
   expect(absolute).toMatch(/^HTTP\/1\.1 4/);
 });
 
-test("C12 a refusal takes as long whatever the token was", { timeout: 60_000 }, async () => {
+test("K12 a refusal takes as long whatever the token was", { timeout: 60_000 }, async () => {
   const { request, token } = await openDoor({ accessLog: false });
   const good = await token();
   const known = good.slice(0, 17);

@@ -84,7 +84,7 @@ test("a client that leaves aborts the signal, and frees its place", async () => 
   await expect.poll(() => door.services.streams.count).toBe(0);
 });
 
-test("C11 a token that is taken back loses its streams within a second, and nobody else does", async () => {
+test("K11 a token that is taken back loses its streams within a second, and nobody else does", async () => {
   const { request, token, app, door, demo } = await openDoor();
   const [mine, other] = [await token(), await token()];
   const streams = await Promise.all([mine, mine, other].map((as) => request("/demo/stream?stay&count=1", { as })));
@@ -104,7 +104,7 @@ test("C11 a token that is taken back loses its streams within a second, and nobo
   await (streams[2] as Response).body?.cancel();
 });
 
-test("C18 streams, runs and requests are bounded for each token, and others are served", async () => {
+test("K18 streams, runs and requests are bounded for each token, and others are served", async () => {
   const { request, token } = await openDoor();
   const greedy = await token({ limits: { streams: 3, concurrentRuns: 2 } });
   const open = await Promise.all([1, 2, 3].map(() => request("/demo/stream?stay&count=1", { as: greedy })));
@@ -164,7 +164,7 @@ test("P11 at the end streams are told, the rest is answered, and nothing new is 
   expect(local).toBeTruthy();
 });
 
-test("C1 10,000 abrupt disconnects leave nothing behind", { timeout: 120_000 }, async () => {
+test("K1 10,000 abrupt disconnects leave nothing behind", { timeout: 120_000 }, async () => {
   const { port, local, door } = await openDoor();
   const descriptors = () => readdirSync("/proc/self/fd").length;
   const head = `GET /demo/stream?stay&count=1 HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer ${local}\r\n\r\n`;

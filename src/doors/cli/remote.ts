@@ -4,7 +4,6 @@
  * Invariant: both work on the same database, so only the start goes over the wire; everything else (watch, wait,
  * decide, cancel) is what it always was. Where the server cannot or will not run it, it runs here.
  */
-import { request as httpRequest } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { App } from "../../types/app.ts";
 import type { Approval } from "../../types/approval.ts";
@@ -13,6 +12,7 @@ import { RotundaError } from "../../types/error.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { configFingerprint } from "../../util/fingerprint.ts";
 import { readLocalToken } from "../../util/local-token.ts";
+import { nodeHttp } from "../../util/node-http.ts";
 import { readServerFile } from "../../util/server-file.ts";
 import { outermost } from "./outermost.ts";
 
@@ -71,7 +71,7 @@ function post(url: URL, token: string, body: string): Promise<Answer | undefined
       "content-type": "application/json",
       "content-length": Buffer.byteLength(body),
     };
-    const outgoing = httpRequest(url, { method: "POST", headers, timeout: PATIENCE }, (response) => {
+    const outgoing = nodeHttp().request(url, { method: "POST", headers, timeout: PATIENCE }, (response) => {
       const chunks: Buffer[] = [];
       response.on("data", (chunk: Buffer) => chunks.push(chunk));
       response.on("end", () => resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() }));

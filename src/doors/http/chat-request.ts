@@ -6,9 +6,12 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Approver, RunRequest } from "../../types/engine.ts";
+import { toRotundaError } from "../../types/error.ts";
 import type { Item } from "../../types/item.ts";
 import type { JsonObject } from "../../types/json.ts";
-import type { RunSettings } from "../../types/response.ts";
+import type { Conversation, RunSettings } from "../../types/response.ts";
+import { newId } from "../../util/ids.ts";
+import { oneLine } from "../../util/text.ts";
 import { ownConversation } from "./access.ts";
 import { newMessages, readMessages } from "./chat-messages.ts";
 import type { CreateCompletion } from "./chat-schemas.ts";
@@ -43,8 +46,8 @@ export async function chatRequest(
   if (body.n !== undefined && body.n !== null && body.n !== 1)
     throw new DoorError("usage", "Only one choice is made for each request.", { param: "n" });
   const { profile, model, agent } = await chooseModel(context, body.model);
-  const place = await placeOf(context, body.conversation_id ?? undefined, keep);
   const given = messagesOf(body);
+  const place = await placeOf(context, body.conversation_id ?? undefined, titleOf(given), keep);
   const items = readMessages(place.known ? newMessages(given) : given);
   if (items.length === 0) throw missing();
   const settings = settingsOf(body);
@@ -80,6 +83,11 @@ function messagesOf(body: CreateCompletion): readonly Record<string, unknown>[] 
   return [{ role: "user", content: text }];
 }
 
+function titleOf(messages: readonly Record<string, unknown>[]): string {
+  const first = messages.find((one) => one.role === "user")?.content;
+  return typeof first === "string" ? first : "";
+}
+
 /** What the client says first as the system takes the place of the default profile's own words. */
 function withInstructions(items: Item[], settings: RunSettings): Item[] {
   const end = items.findIndex(
@@ -98,18 +106,29 @@ interface Place {
   known: boolean;
 }
 
-async function placeOf(context: RequestContext, id: string | undefined, keep: boolean): Promise<Place> {
+async function placeOf(context: RequestContext, id: string | undefined, title: string, keep: boolean): Promise<Place> {
   if (!id) return { where: { conversation: keep ? "new" : null }, name: undefined, known: false };
-  const found = await ownConversation(context, id).catch(() => undefined);
-  if (found) {
-    const where = { conversation: found.id, queue: true };
-    return { where, name: found.name ?? undefined, known: found.head !== null };
+  const found = (await ownConversation(context, id).catch(() => undefined)) ?? (await begin(context, id, title));
+  const where = { conversation: found.id, queue: true };
+  return { where, name: found.name ?? undefined, known: found.head !== null };
+}
+
+/** An id in our form that we do not know is a mistake; any other plain name begins a conversation of that name. */
+async function begin(context: RequestContext, name: string, title: string): Promise<Conversation> {
+  if (name.startsWith("conv_") || !NAME.test(name)) {
+    throw new DoorError("not_found", `there is no conversation ${name.slice(0, 80)}`, { param: "conversation_id" });
   }
-  // An id in our form that we do not know is a mistake; any other plain name begins a conversation of that name.
-  if (id.startsWith("conv_") || !NAME.test(id)) {
-    throw new DoorError("not_found", `there is no conversation ${id.slice(0, 80)}`, { param: "conversation_id" });
-  }
-  return { where: { conversation: "new", conversationName: id }, name: id, known: false };
+  const now = Date.now();
+  const { services, identity, app } = context;
+  const times = { createdAt: now, updatedAt: now };
+  const place = { owner: identity.owner, workspace: services.workspace, head: null, metadata: {} };
+  // Somebody may have begun it in the same moment: then it is that one.
+  await app.store
+    .saveConversation({ id: newId("conv", now), name, title: oneLine(title, 60), ...place, ...times })
+    .catch((error: unknown) => {
+      if (toRotundaError(error).code !== "usage") throw error;
+    });
+  return ownConversation(context, name);
 }
 
 function settingsOf(body: CreateCompletion): RunSettings {
