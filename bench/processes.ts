@@ -12,7 +12,7 @@ import type { Answers, Job, Outcome } from "./programs/messages.ts";
 
 export const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
-export const ROTUNDA = here("../bin/rotunda.js");
+export const ROTUNDA = process.env.BENCH_ROTUNDA ?? here("../bin/rotunda.js");
 export const BARE_POST = here("./bare/post.js");
 export const BARE_LOOP = here("./bare/loop.js");
 

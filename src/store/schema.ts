@@ -15,6 +15,9 @@
  * audit_end      one row: number and hash of the last record that was ever added to it (see sqlite-audit.ts)
  * erasure        one row: how many erasures there were, and how many of them are out of the write-ahead log
  * erasing        numbers of deleted responses of which something is left to erase
+ * subscriptions  who is told what becomes of outermost responses; `target` is a digest, `events` a JSON list or null: all
+ * outbox         one row for each event and target that it has not reached (see sqlite-outbox.ts)
+ * usage          tokens and cost of what ended, by owner and day (UTC, days since the epoch); outlives erasure
  *
  * Times are milliseconds since the epoch. The keys are packed so that each of the two large tables is one tree
  * that grows at its end: a commit touches half the pages that it would with an index beside each. For the same
@@ -141,5 +144,30 @@ export const migrations: readonly string[] = [
   CREATE TABLE erasing (
     number INTEGER PRIMARY KEY
   );
+  `,
+  `
+  CREATE TABLE subscriptions (
+    target TEXT PRIMARY KEY,
+    events TEXT,
+    until INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE TABLE outbox (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    target TEXT NOT NULL,
+    due INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    process TEXT,
+    created_at INTEGER NOT NULL,
+    body TEXT NOT NULL
+  );
+  CREATE INDEX outbox_due ON outbox (target, due);
+  ALTER TABLE approvals ADD COLUMN told INTEGER NOT NULL DEFAULT 0;
+  CREATE TABLE usage (
+    owner TEXT NOT NULL,
+    day INTEGER NOT NULL,
+    tokens INTEGER NOT NULL,
+    cost REAL NOT NULL,
+    PRIMARY KEY (owner, day)
+  ) WITHOUT ROWID;
   `,
 ];

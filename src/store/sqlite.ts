@@ -9,6 +9,7 @@ import type { AuditEntry, AuditRecord } from "../types/audit.ts";
 import { RotundaError } from "../types/error.ts";
 import type { RunEvent } from "../types/event.ts";
 import type { Entry } from "../types/item.ts";
+import type { Delivery, Subscription } from "../types/outbox.ts";
 import type { Conversation, Owner, ResponseNode } from "../types/response.ts";
 import type {
   Batch,
@@ -30,8 +31,10 @@ import { SqliteDatabase, type SqliteOptions } from "./sqlite-database.ts";
 import { Erasure } from "./sqlite-erase.ts";
 import { Idempotency } from "./sqlite-idempotency.ts";
 import { openDatabase } from "./sqlite-open.ts";
+import { Outbox } from "./sqlite-outbox.ts";
 import { Records } from "./sqlite-records.ts";
 import { SqliteTree } from "./sqlite-tree.ts";
+import { UsageLedger } from "./sqlite-usage.ts";
 
 export type { SqliteOptions };
 
@@ -51,6 +54,8 @@ class SqliteStore extends Records implements Store {
   readonly #idempotency: Idempotency;
   readonly #audit: AuditLog;
   readonly #erasure: Erasure;
+  readonly #outbox: Outbox;
+  readonly #usage: UsageLedger;
 
   constructor(file: DatabaseSync, options: SqliteOptions) {
     const db = new SqliteDatabase(file, options);
@@ -61,6 +66,8 @@ class SqliteStore extends Records implements Store {
     this.#conversations = new Conversations(db, this.#tree);
     this.#idempotency = new Idempotency(db);
     this.#audit = new AuditLog(db);
+    this.#outbox = new Outbox(db, this.#tree);
+    this.#usage = new UsageLedger(db);
     this.#erasure = new Erasure({
       db,
       tree: this.#tree,
@@ -173,11 +180,13 @@ class SqliteStore extends Records implements Store {
     const row = this.#tree.row(id);
     if (!row) throw damaged(id, "it is missing");
     const node = { ...nodeOf(row), ...change };
+    const waits = node.status === "waiting" && row.status !== "waiting";
     row.status = node.status;
     row.body = bodyOf(node);
     row.ended_at = node.endedAt;
     if (node.endedAt === null) {
       this.#db.run("UPDATE responses SET status = ?, body = ? WHERE id = ?", row.status, row.body, row.id);
+      if (waits) this.#outbox.waits(node);
       return;
     }
     this.#db.run(
@@ -189,6 +198,8 @@ class SqliteStore extends Records implements Store {
       row.id,
     );
     if (node.conversationId !== null) this.#touchConversation(row.number, node.conversationId, node);
+    this.#usage.ended(node);
+    this.#outbox.ended(row, node);
     this.#erasure.ended(row);
   }
 
@@ -299,6 +310,22 @@ class SqliteStore extends Records implements Store {
 
   saveIdempotency(record: IdempotencyRecord): Promise<boolean> {
     return this.#idempotency.save(record);
+  }
+
+  subscribe(subscriptions: readonly Subscription[], until: number): Promise<void> {
+    return this.#outbox.subscribe(subscriptions, until);
+  }
+
+  takeDeliveries(target: string, limit: number, process: string): Promise<Delivery[]> {
+    return this.#outbox.take(target, limit, process);
+  }
+
+  settleDelivery(delivery: Pick<Delivery, "sequence" | "attempts">, again: number | null): Promise<void> {
+    return this.#outbox.settle(delivery, again);
+  }
+
+  async usedOn(owner: Owner, at: number): Promise<{ tokens: number; cost: number }> {
+    return this.#usage.onDay(owner, at);
   }
 
   audit(entry: AuditEntry): Promise<void> {

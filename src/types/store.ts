@@ -9,6 +9,7 @@ import type { Approval, LearnedRule } from "./approval.ts";
 import type { AuditEntry, AuditRecord } from "./audit.ts";
 import type { RunEvent } from "./event.ts";
 import type { Entry, Item } from "./item.ts";
+import type { Delivery, Subscription } from "./outbox.ts";
 import type { Conversation, Owner, ResponseNode, Status } from "./response.ts";
 import type { Token } from "./token.ts";
 
@@ -161,6 +162,18 @@ export interface Store {
   tokens(): Promise<Token[]>;
   /** New, or in a new form. */
   saveToken(token: Token): Promise<void>;
+
+  /**
+   * These targets are told, until a moment (milliseconds since the epoch), what becomes of outermost responses that any
+   * process runs. What a process that is gone was delivering is due again; what is three days old is given up.
+   */
+  subscribe(subscriptions: readonly Subscription[], until: number): Promise<void>;
+  /** Events for a target that are due: for 90 seconds this process's to deliver, and nobody else's. */
+  takeDeliveries(target: string, limit: number, process: string): Promise<Delivery[]>;
+  /** `again`: when it is due once more, with the given number of attempts behind it; null: it is over. */
+  settleDelivery(delivery: Pick<Delivery, "sequence" | "attempts">, again: number | null): Promise<void>;
+  /** What responses of a token that ended on the day (UTC) of `at` have used, and those that run so far. Cost in US dollars. */
+  usedOn(owner: Owner, at: number): Promise<{ tokens: number; cost: number }>;
 
   /** Appends to the audit log; the chain of hashes is made in the same transaction. */
   audit(entry: AuditEntry): Promise<void>;

@@ -79,7 +79,7 @@ test("the door does not open wider than was meant", async () => {
   expect(() => createHttpDoor(app, { hosts: ["a b"] })).toThrow(expect.objectContaining({ code: "usage" }));
 });
 
-test("P14 a port that is in use is said plainly", async () => {
+test("D14 a port that is in use is said plainly", async () => {
   const { app, port } = await openDoor();
   const second = createHttpDoor(app, { port, localToken: "x" });
   await expect(second.listen()).rejects.toMatchObject({ code: "usage", message: expect.stringContaining("in use") });

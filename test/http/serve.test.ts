@@ -68,7 +68,7 @@ test("one line on stdout, the rest on stderr; the server file is there as long a
   expect((await place.run(["status"])).code).toBe(1);
 });
 
-test("P11 the second signal ends it at once", SLOW, async () => {
+test("D11 the second signal ends it at once", SLOW, async () => {
   const place = home();
   const { started, url } = await serve(place, "--quiet");
   const token = readFileSync(join(stateOf(place), "token"), "utf8").trim();
@@ -82,7 +82,7 @@ test("P11 the second signal ends it at once", SLOW, async () => {
   expect(performance.now() - before).toBeLessThan(3_000);
 });
 
-test("P11 what holds the drain is ended within ten seconds, and the exit code is 0", SLOW, async () => {
+test("D11 what holds the drain is ended within ten seconds, and the exit code is 0", SLOW, async () => {
   const place = home();
   const { started, url } = await serve(place, "--quiet");
   const token = readFileSync(join(stateOf(place), "token"), "utf8").trim();
@@ -95,7 +95,7 @@ test("P11 what holds the drain is ended within ten seconds, and the exit code is
   expect(took).toBeLessThan(12_000);
 });
 
-test("P14 a port that is in use: one clear line, exit code 1", SLOW, async () => {
+test("D14 a port that is in use: one clear line, exit code 1", SLOW, async () => {
   const blocker = createServer().listen(0, "127.0.0.1");
   later(() => void blocker.close());
   await new Promise((resolve) => blocker.once("listening", resolve));
@@ -146,7 +146,7 @@ test("start, status, restart with the same flags, stop", SLOW, async () => {
   expect(failed.err).toContain("To listen on 0.0.0.0");
 });
 
-test("P14 a stale server file: another's process is never touched", SLOW, async () => {
+test("D14 a stale server file: another's process is never touched", SLOW, async () => {
   const place = home();
   const { started } = await serve(place);
   const stale = serverFile(place);

@@ -148,7 +148,7 @@ test("a day's use is bounded", async () => {
   expect((await request("/demo/run")).status).toBe(200);
 });
 
-test("P11 at the end streams are told, the rest is answered, and nothing new is taken", async () => {
+test("D11 at the end streams are told, the rest is answered, and nothing new is taken", async () => {
   const { request, door, port, local } = await openDoor();
   const stream = await request("/demo/stream?stay&count=1");
   const blocked = request("/demo/run");

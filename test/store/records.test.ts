@@ -119,7 +119,7 @@ describe("conversations", () => {
     expect(await store.get(id)).toBeDefined();
   });
 
-  test("10,000 are listed by page, each once, the last used first, on an index", async () => {
+  test("B28 10,000 are listed by page, each once, the last used first, on an index", async () => {
     const { store, file } = await storeAndFile();
     const count = 10_000;
     // Many of them with one time: a page may end between two of these.

@@ -58,7 +58,9 @@ export async function followTurn(app: App, started: ResponseNode, options: TurnO
     for await (const event of engine.watch(started.id, options.after ?? -1)) printer.event(event);
     const node = await engine.wait(started.id);
     if (options.interrupt.terminated()) {
-      options.streams.err(`Stopped. Go on with: rotunda resume ${shortId(node.id)}\n`);
+      const goesOn = (await app.store.leaseOf(node.id)) !== undefined;
+      const where = goesOn ? "It goes on in the server. See it: rotunda show" : "Stopped. Go on with: rotunda resume";
+      options.streams.err(`${where} ${shortId(node.id)}\n`);
       return { node, exitCode: 143 };
     }
     printer.end(await engine.get(node.id), performance.now() - began);

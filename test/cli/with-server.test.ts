@@ -1,0 +1,135 @@
+/** The command line beside a server on the same machine: it hands its turns over, and they outlive it. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { startUpstream } from "../../src/testing/upstream.ts";
+import { later } from "../support.ts";
+import { type Home, home, type Started } from "./run.ts";
+
+async function endpoint(script: Parameters<typeof startUpstream>[0]) {
+  const upstream = await startUpstream(script);
+  later(() => upstream.close());
+  return upstream;
+}
+
+/** A user's own configuration: it needs no trust, and server and command line find the same. */
+function configure(at: Home, url: string): void {
+  const file = join(at.workspace, "..", "rotunda.yaml");
+  const model = { id: "test-model", baseUrl: url, apiKey: "sk-test-0123456789" };
+  writeFileSync(file, JSON.stringify({ models: [model] }));
+  at.environment.ROTUNDA_CONFIG = file;
+}
+
+async function startServer(at: Home): Promise<Started> {
+  const server = at.start(["serve", "--port", "0", "--quiet"]);
+  later(() => void server.child.kill("SIGKILL"));
+  await until(() => server.out().includes("listening on"));
+  return server;
+}
+
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) {
+    if (await condition()) return;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  throw new Error("it did not come true");
+}
+
+test("a turn runs in the server, in the directory of the command line", async () => {
+  const upstream = await endpoint([
+    { calls: [{ name: "bash", arguments: { command: "pwd; echo $PPID" } }] },
+    { text: ["Do", "ne."] },
+  ]);
+  const at = home();
+  configure(at, upstream.url);
+  const server = await startServer(at);
+  const { code, out } = await at.run(["chat", "Where?", "--mode", "auto"]);
+  expect({ code, out: out.trim() }).toEqual({ code: 0, out: "Done." });
+  expect(JSON.stringify(upstream.requests[1]?.body.messages)).toContain(at.workspace);
+  // The server's own start asked nobody: both requests came over the same process's pool.
+  expect(upstream.requests).toHaveLength(2);
+  server.child.kill("SIGTERM");
+  expect((await server.result).code).toBe(0);
+});
+
+test("the command line goes away, the turn goes on, and can be seen again", async () => {
+  const upstream = await endpoint([{ text: ["a ", "b ", "c ", "end"], delay: 150 }]);
+  const at = home();
+  configure(at, upstream.url);
+  await startServer(at);
+  const chat = at.start(["chat", "Tell me", "--output-format", "stream-json"]);
+  await until(() => chat.out().includes("output_text.delta"));
+  chat.child.kill("SIGKILL");
+  await chat.result;
+  await until(async () => (await at.run(["log", "--json"])).out.includes('"completed"'));
+  expect((await at.run(["log"])).out).toContain("Tell me");
+});
+
+test("Ctrl-C cancels the turn in the server", async () => {
+  const upstream = await endpoint([{ text: ["a ", "b "], delay: 50, break: "hang" }]);
+  const at = home();
+  configure(at, upstream.url);
+  await startServer(at);
+  const chat = at.start(["chat", "Tell me"]);
+  await until(() => chat.out().includes("a"));
+  chat.child.kill("SIGINT");
+  expect((await chat.result).code).toBe(130);
+  expect(await upstream.requests[0]?.gone).toBe(true);
+});
+
+test("with other keys than the server's it runs by itself", async () => {
+  const [first, second] = [await endpoint([{ text: "from the first" }]), await endpoint([{ text: "from the second" }])];
+  const at = home();
+  configure(at, first.url);
+  await startServer(at);
+  const { code, out } = await at.run(["chat", "Hi", "--api-base-url", second.url, "--api-key", "sk-other-0123456789"]);
+  expect({ code, out: out.trim() }).toEqual({ code: 0, out: "from the second" });
+  expect(first.requests).toEqual([]);
+});
+
+test("a model that does not exist is the same mistake wherever it would run", async () => {
+  const upstream = await endpoint([{ text: "x" }]);
+  const at = home();
+  configure(at, upstream.url);
+  await startServer(at);
+  const { code, err } = await at.run(["chat", "Hi", "--model", "nope"]);
+  expect(code).toBe(2);
+  expect(err).toContain("nope");
+});
+
+test("a call that needs a person waits in the server; approve goes on there", async () => {
+  const upstream = await endpoint([
+    { calls: [{ name: "write", arguments: { file_path: "a.txt", content: "hello" } }] },
+    { text: "Written." },
+  ]);
+  const at = home();
+  configure(at, upstream.url);
+  await startServer(at);
+  const { code, err } = await at.run(["chat", "Write"]);
+  expect(code).toBe(3);
+  const [, id = ""] = /rotunda approve (\S+)/.exec(err) ?? [];
+  const approved = await at.run(["approve", id]);
+  expect(approved.code).toBe(0);
+  await until(() => {
+    try {
+      return readFileSync(join(at.workspace, "a.txt"), "utf8") === "hello";
+    } catch {
+      return false;
+    }
+  });
+});
+
+test("a stranger cannot name a directory", async () => {
+  const upstream = await endpoint([{ text: "x" }]);
+  const at = home();
+  configure(at, upstream.url);
+  const server = await startServer(at);
+  const { out: token } = await at.run(["token", "add", "phone", "--scopes", "admin,chat"]);
+  const [, url = ""] = /listening on (\S+)/.exec(server.out()) ?? [];
+  const answer = await fetch(`${url}/rotunda/runs`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${token.trim()}`, "content-type": "application/json" },
+    body: JSON.stringify({ input: "x", workspace: "/", fingerprint: "x", settings: {}, interactive: false }),
+  });
+  expect(answer.status).toBe(403);
+});
