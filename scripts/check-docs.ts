@@ -6,8 +6,11 @@
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize, relative } from "node:path";
+import { Metrics } from "../src/doors/http/metrics.ts";
+import { allRoutes } from "../src/doors/http/table.ts";
 import { keyVariables } from "../src/models/environment.ts";
 import { errorTable } from "../src/types/error.ts";
+import { DEFAULT_SCOPES, scopes } from "../src/types/token.ts";
 import { commands, configJsonSchema, generatedFiles, packageFile, root, writeGenerated } from "./make-docs.ts";
 
 const problems: string[] = [];
@@ -241,7 +244,11 @@ function checkSnippets(page: string): void {
 function checkCall(page: string, line: string, words: readonly string[]): void {
   const [first = "", second = ""] = words;
   if (first === "" || /^(?:--version|-V|--help|-h)$/.test(first)) return;
-  const found = commands().find(({ name }) => name === first || name === `${first} ${second}`);
+  const all = commands();
+  const plain = second === "" || second.startsWith("-");
+  const found =
+    all.find(({ name }) => name === first || name === `${first} ${second}`) ??
+    all.find(({ also }) => plain && also === first);
   if (!found) {
     problems.push(`${page}: "${line}" calls a command that does not exist`);
     return;
@@ -254,6 +261,50 @@ function checkCall(page: string, line: string, words: readonly string[]): void {
   }
 }
 
+function checkScopes(): void {
+  const path = "docs/http.md";
+  const rows = rowsOf(path, "scopes");
+  compare(
+    path,
+    "the scope",
+    rows.map(([scope]) => unquoted(scope)),
+    scopes,
+  );
+  for (const [cell, given] of rows) {
+    const real = DEFAULT_SCOPES.some((scope) => scope === unquoted(cell)) ? "yes" : "no";
+    if (given !== real) problems.push(`${path}: ${cell} stands as "${given}" for a new token, the code has "${real}"`);
+  }
+}
+
+function checkMetrics(): void {
+  const path = "docs/http.md";
+  const metrics = new Metrics();
+  const text = metrics.render({ streams: 0, running: 0, connections: 0 });
+  metrics.close();
+  const real = [...text.matchAll(/^# HELP (\S+)/gm)].map(([, name = ""]) => name);
+  const documented = rowsOf(path, "metrics").map(([name]) => unquoted(name));
+  compare(path, "the metric", documented, real);
+}
+
+/** Routes that a page names, as `POST /v1/responses/{id}/cancel`, or that its `curl` lines call. */
+function checkRoutes(page: string): void {
+  const text = read(page).replace(/<!-- routes -->[\s\S]*?<!-- \/routes -->/, "");
+  const named = [...text.matchAll(/`(GET|POST|PUT|PATCH|DELETE) (\/[^\s`?]*)/g)];
+  const called = [...text.matchAll(/\bcurl\b[^\n|]*?["' ](?:\$\w+|http:\/\/127\.0\.0\.1:7070)(\/[^\s"'?]+)/g)];
+  const known = (method: string | undefined, path: string) =>
+    allRoutes.some((route) => (method ?? route.method) === route.method && fitsRoute(route.path, path));
+  for (const [, method, path = ""] of named)
+    if (!known(method, path)) problems.push(`${page}: there is no route ${method} ${path}`);
+  for (const [, path = ""] of called)
+    if (!known(undefined, path)) problems.push(`${page}: a curl line calls ${path}, and there is no such route`);
+}
+
+function fitsRoute(route: string, path: string): boolean {
+  const wanted = route.split("/");
+  const given = path.split("/");
+  return wanted.length === given.length && wanted.every((one, at) => one.startsWith(":") || one === given[at]);
+}
+
 if (process.argv.includes("--write")) for (const path of writeGenerated()) process.stdout.write(`written: ${path}\n`);
 checkErrors();
 checkExitCodes();
@@ -261,10 +312,13 @@ checkKeys();
 checkVariables();
 checkDependencies();
 checkTree();
+checkScopes();
+checkMetrics();
 checkGenerated();
 for (const page of pages()) {
   checkLinks(page);
   checkSnippets(page);
+  checkRoutes(page);
 }
 if (problems.length > 0) {
   process.stderr.write(`${problems.join("\n")}\n`);

@@ -11,6 +11,8 @@ import type { Command, Option } from "commander";
 import { z } from "zod";
 import { configSchema } from "../src/config/schema.ts";
 import { createProgram } from "../src/doors/cli/program.ts";
+import type { Route } from "../src/doors/http/routes.ts";
+import { allRoutes } from "../src/doors/http/table.ts";
 import { type Promised, promises } from "../test/promises.ts";
 
 export const root = join(import.meta.dirname, "..");
@@ -28,16 +30,24 @@ Object.assign(globalThis, { ROTUNDA_VERSION: packageFile.version });
 export interface NamedCommand {
   name: string;
   command: Command;
+  /** The shorter word that calls it too: `token` for `token show`. */
+  also?: string;
 }
 
 /** Every command that does something, in the order of the help. */
 export function commands(): NamedCommand[] {
   const program = createProgram(async () => undefined);
-  return program.commands.flatMap((command) =>
-    command.commands.length === 0
-      ? [{ name: command.name(), command }]
-      : command.commands.map((inner) => ({ name: `${command.name()} ${inner.name()}`, command: inner })),
-  );
+  return program.commands.flatMap((command) => {
+    const word = command.name();
+    if (command.commands.length === 0) return [{ name: word, command }];
+    // The library tells nobody which one is the default; if it called this otherwise, the check of snippets would fail.
+    const { _defaultCommandName: main } = command as unknown as { _defaultCommandName?: string | null };
+    return command.commands.map((inner) => ({
+      name: `${word} ${inner.name()}`,
+      command: inner,
+      ...(inner.name() === main && { also: word }),
+    }));
+  });
 }
 
 /** Flags that every command takes. */
@@ -68,6 +78,7 @@ export function generatedFiles(): Map<string, string> {
   return new Map([
     ["README.md", readme],
     ["docs/command-line.md", withParts("docs/command-line.md", { commands: commandReference(all) })],
+    ["docs/http.md", withParts("docs/http.md", { routes: routesTable(allRoutes) })],
     ["schema/rotunda.schema.json", `${JSON.stringify(configJsonSchema(), null, 2)}\n`],
   ]);
 }
@@ -134,6 +145,37 @@ function flagRow(option: Option): string[] {
   if (option.hidden) facts.push("not shown in the help");
   const more = facts.length > 0 ? ` (${facts.join("; ")})` : "";
   return [`\`${option.flags}\``, `${option.description}${more}`];
+}
+
+/** What the groups of routes are called; the order of the tables. */
+const routeGroups: Record<string, string> = {
+  chat: "Chat",
+  responses: "Responses",
+  conversations: "Conversations",
+  models: "Models",
+  speakmcp: "Approvals, settings, tools (SpeakMCP and notion-open-agent)",
+  profiles: "Profiles (SpeakMCP)",
+  "mcp servers": "MCP servers (SpeakMCP)",
+  server: "The server itself",
+  local: "For the command line of the same machine",
+};
+
+function routesTable(routes: readonly Route[]): string {
+  const tags = [...new Set(routes.map(({ tag }) => tag))];
+  const order = [...Object.keys(routeGroups), ...tags.filter((tag) => !(tag in routeGroups)).sort()];
+  const groups = order.flatMap((tag) => {
+    const rows = routes.filter((route) => route.tag === tag).map(routeRow);
+    if (rows.length === 0) return [];
+    return [`**${routeGroups[tag] ?? tag}**`, tableOf(["route", "scope", "what it does"], rows)];
+  });
+  return groups.join("\n\n");
+}
+
+function routeRow({ method, path, scope, summary, query, style }: Route): string[] {
+  const scopes = scope === null ? "open" : scope === "any" ? "any token" : [scope].flat().map((one) => `\`${one}\``);
+  const asked = query ? ` (query: ${Object.keys(query).join(", ")})` : "";
+  const errors = style === "plain" ? "; plain errors" : "";
+  return [`\`${method} ${path}\``, [scopes].flat().join(" or "), `${summary}${asked}${errors}`];
 }
 
 /** Whose promises a letter stands for; the order of the table. */

@@ -189,7 +189,7 @@ class LocalEngine implements Engine {
         yield event;
         if (isEnd(event)) return;
       }
-      if (signal?.aborted) return;
+      if (signal?.aborted || (this.#stopping && !run)) return;
       if (events.length > 0) continue;
       if (run) {
         await (this.#runs.has(id) ? run.changed(signal) : Promise.resolve());
@@ -214,7 +214,7 @@ class LocalEngine implements Engine {
         if (run.failure) throw run.failure;
       }
       const node = await existingNode(this.#parts.store, id);
-      if (node.endedAt !== null || node.status === "waiting") return node;
+      if (node.endedAt !== null || node.status === "waiting" || (this.#stopping && !run)) return node;
       if (!(await this.#lives(id))) {
         if (this.#stopping) return node;
         throw new RotundaError("response_not_ended", `response ${id} was interrupted`, {

@@ -33,7 +33,7 @@ export interface Outgoing {
 export interface HttpOptions {
   /** Where proxies are named. Default: none. */
   environment?: NodeJS.ProcessEnv;
-  /** Open connections per origin; further requests wait. Default 256. */
+  /** Open connections per origin; further requests wait. Default 4,096: a stream holds one as long as the model speaks. */
   connections?: number;
 }
 
@@ -48,7 +48,7 @@ export class HttpClient {
 
   constructor(options: HttpOptions = {}) {
     this.#environment = options.environment ?? {};
-    this.#connections = options.connections ?? 256;
+    this.#connections = options.connections ?? 4_096;
   }
 
   /** The pool of an origin; `connectTimeout` in milliseconds. */

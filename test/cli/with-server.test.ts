@@ -77,6 +77,20 @@ test("Ctrl-C cancels the turn in the server", async () => {
   expect(await upstream.requests[0]?.gone).toBe(true);
 });
 
+test("SIGTERM ends the command line, not the turn", async () => {
+  const upstream = await endpoint([{ text: ["a ", "b ", "c ", "end"], delay: 200 }]);
+  const at = home();
+  configure(at, upstream.url);
+  await startServer(at);
+  const chat = at.start(["chat", "Tell me"]);
+  await until(() => chat.out().includes("a"));
+  chat.child.kill("SIGTERM");
+  const { code, err } = await chat.result;
+  expect(code).toBe(143);
+  expect(err).toContain("It goes on in the server");
+  await until(async () => (await at.run(["log", "--json"])).out.includes('"completed"'));
+});
+
 test("with other keys than the server's it runs by itself", async () => {
   const [first, second] = [await endpoint([{ text: "from the first" }]), await endpoint([{ text: "from the second" }])];
   const at = home();
