@@ -29,14 +29,18 @@ export interface CallPlan {
 }
 
 /** Runs a call with up to three attempts. */
-export async function runCall(plan: CallPlan, context: Pick<ToolContext, "signal" | "progress">): Promise<ToolResult> {
+export async function runCall(
+  plan: CallPlan,
+  context: Pick<ToolContext, "signal" | "progress" | "responseId">,
+): Promise<ToolResult> {
   const { connection, tool, input, clock } = plan;
   const timeout = (connection.config.timeout ?? DEFAULT_TIMEOUT) * 1000;
   const progress = throttledProgress(context, clock);
   for (let attempt = 1; ; attempt++) {
     let failure: CallFailure;
     try {
-      const raw = await connection.call(tool, input, { signal: context.signal, timeout, progress });
+      const { signal, responseId } = context;
+      const raw = await connection.call(tool, input, { signal, timeout, progress, responseId });
       return readResult(raw, connection.config.name);
     } catch (error) {
       failure = toFailure(error);

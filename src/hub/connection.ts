@@ -162,7 +162,7 @@ export class Connection {
           };
         },
         elicit: elicitations?.offered
-          ? (request, asking) => elicitations.ask(this.config.name, request, asking)
+          ? (...asking) => elicitations.ask(this.config.name, ...asking)
           : undefined,
       });
       try {

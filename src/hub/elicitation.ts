@@ -54,12 +54,18 @@ export class Elicitations {
   }
 
   /** A server's question; resolves with the answer, never rejects. */
-  ask(server: string, request: ElicitationRequest, signal: AbortSignal): Promise<ElicitationAnswer> {
+  ask(
+    server: string,
+    request: ElicitationRequest,
+    signal: AbortSignal,
+    responseIds: readonly string[] = [],
+  ): Promise<ElicitationAnswer> {
     const open = [...this.#open.values()].filter(({ elicitation }) => elicitation.server === server).length;
     if (!this.#door.open() || open >= MAX_OPEN || signal.aborted) return Promise.resolve({ action: "cancel" });
-    const elicitation = this.#made(server, request);
+    const made = this.#made(server, request);
     // What cannot be shown as it is meant is refused, not bent.
-    if (!elicitation) return Promise.resolve({ action: "decline" });
+    if (!made) return Promise.resolve({ action: "decline" });
+    const elicitation: Elicitation = { ...made, responseIds: [...responseIds] };
     return new Promise((resolve) => {
       const settle = (answer: ElicitationAnswer) => {
         if (!this.#open.delete(elicitation.id)) return;

@@ -33,6 +33,8 @@ export interface CallOptions {
   /** Milliseconds. */
   timeout: number;
   progress(progress: { progress: number; total?: number | undefined; message?: string | undefined }): void;
+  /** That it is made for; empty: none. */
+  responseId: string;
 }
 
 export interface Session {
@@ -61,18 +63,25 @@ export interface SessionOptions {
   onToolsChanged(): void;
   /** The connection ended by itself; once. */
   onClosed(): void;
-  /** Asks a person; absent: nobody can be asked. Never rejects. */
-  elicit: ((request: ElicitationRequest, signal: AbortSignal) => Promise<ElicitationAnswer>) | undefined;
+  /** Asks a person on behalf of one of these responses; absent: nobody can be asked. Never rejects. */
+  elicit:
+    | ((
+        request: ElicitationRequest,
+        signal: AbortSignal,
+        responseIds: readonly string[],
+      ) => Promise<ElicitationAnswer>)
+    | undefined;
   /** The process as soon as it exists: its stderr matters most when the handshake fails. */
   onProcess(transport: StdioTransport): void;
 }
 
-type Opening = SessionOptions & { timers: CallTimers };
+/** `calls`: those under way. Neither generation says on the wire which of them a question is for. */
+type Opening = SessionOptions & { timers: CallTimers; calls: Set<CallOptions> };
 
 /** Connects. Throws what the last attempt threw. */
 export async function openSession(given: SessionOptions): Promise<Session> {
   const { target } = given;
-  const options: Opening = { ...given, timers: new CallTimers() };
+  const options: Opening = { ...given, timers: new CallTimers(), calls: new Set() };
   return "process" in target ? openProcess(target.process, options) : openEndpoint(target.endpoint, options);
 }
 
@@ -137,7 +146,7 @@ async function createClient(
   versionNegotiation: ClientOptions["versionNegotiation"],
 ): Promise<Client> {
   const { Client: McpClient } = await import("@modelcontextprotocol/client");
-  const { elicit, timers } = options;
+  const { elicit, timers, calls } = options;
   const client = new McpClient(
     { name: "rotunda", version: options.version },
     {
@@ -153,7 +162,9 @@ async function createClient(
   client.setNotificationHandler("notifications/tools/list_changed", () => options.onToolsChanged());
   if (elicit) {
     client.setRequestHandler("elicitation/create", async ({ params }, { mcpReq }) => {
-      const { action, content } = await timers.whileAsking(elicit(params as ElicitationRequest, mcpReq.signal));
+      const responseIds = [...new Set([...calls].map(({ responseId }) => responseId))];
+      const asking = elicit(params as ElicitationRequest, mcpReq.signal, responseIds);
+      const { action, content } = await timers.whileAsking(asking);
       return { action, ...(content && { content: content as Record<string, string> }) };
     });
   }
@@ -173,6 +184,7 @@ class LiveSession implements Session {
   /** Set where calls may wait for a person. */
   readonly #timers: CallTimers | undefined;
   readonly #underWay = new Set<Promise<unknown>>();
+  readonly #calls: Set<CallOptions>;
   #closing = false;
 
   constructor(
@@ -187,6 +199,7 @@ class LiveSession implements Session {
     this.#client = client;
     this.#http = http;
     this.#timers = options.elicit && options.timers;
+    this.#calls = options.calls;
     client.onclose = () => {
       if (!this.#closing) options.onClosed();
     };
@@ -224,10 +237,12 @@ class LiveSession implements Session {
   async callTool(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {
     const call = this.#send(tool, input, options);
     this.#underWay.add(call);
+    this.#calls.add(options);
     try {
       return await call;
     } finally {
       this.#underWay.delete(call);
+      this.#calls.delete(options);
     }
   }
 

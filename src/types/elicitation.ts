@@ -20,6 +20,11 @@ export interface Elicitation {
   /** Milliseconds since the epoch. */
   createdAt: number;
   expiresAt: number;
+  /**
+   * Responses whose calls were under way at the server when it asked: it is for one of them, and often there is only
+   * one. The empty text stands for a call without a response.
+   */
+  responseIds?: string[];
 }
 
 export interface ElicitationAnswer {
