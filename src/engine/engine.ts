@@ -77,7 +77,8 @@ class LocalEngine implements Engine {
     const model = await this.#parts.models.get(request.model ?? profile.model);
     const { node, parent, conversation } = await place(store, request, { profile: profile.name, model: model.id, now });
     const input = entriesOf(await answers(parent));
-    const calls = parent ? await answeredCalls(store, parent, input) : [];
+    // One that has not ended waits for its answers itself, and carries them out itself.
+    const calls = parent && parent.endedAt !== null ? await answeredCalls(store, parent, input) : [];
     if (parent?.endedAt === null) node.status = "queued";
     const events = firstEvents(node, calls);
     const idempotency = request.idempotency && { ...request.idempotency, expiresAt: now + KEY_LIFE };

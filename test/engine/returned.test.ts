@@ -102,6 +102,31 @@ describe("onApproval return", () => {
   });
 });
 
+test("an answer sent along with a follow-up to a response that waits is carried out once, by that response", async () => {
+  const calls: string[] = [];
+  const model = modelOf([callOf(["save", { path: "a" }]), say("done"), say("and more")]);
+  const { engine, store } = await engineWith({ model, toolList: [writing(calls)], permissions });
+  const approver = () => new Promise<never>(() => undefined);
+  const first = await engine.start({ ...start, approver });
+  let [asked] = await store.approvals({ status: "pending" });
+  while (!asked) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    [asked] = await store.approvals({ status: "pending" });
+  }
+  const message: Item = {
+    type: "message",
+    id: "msg_more",
+    role: "user",
+    status: "completed",
+    content: [{ type: "input_text", text: "and then?" }],
+  };
+  const input = [answer(asked.id, true), message];
+  const second = await engine.start({ ...start, input, previousResponseId: first.id, queue: true });
+  await engine.wait(second.id);
+  expect(calls).toEqual(["a"]);
+  expect((await engine.get(second.id)).output.map((item) => item.type)).toEqual(["message"]);
+});
+
 describe("queued", () => {
   test("a follow-up waits behind its parent, and sees what it said", async () => {
     const gate = Promise.withResolvers<void>();

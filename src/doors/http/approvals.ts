@@ -4,7 +4,7 @@
  * Invariant: exactly one answer wins, whichever door it comes through; what waits for it goes on at once.
  */
 import type { Approval, LearnedRule } from "../../types/approval.ts";
-import { RotundaError } from "../../types/error.ts";
+import { RotundaError, toRotundaError } from "../../types/error.ts";
 import { isId } from "../../util/ids.ts";
 import { ownApproval, ownerFilter } from "./access.ts";
 import type { RequestContext } from "./context.ts";
@@ -53,8 +53,14 @@ export const answerApproval: Handler<AnswerApproval> = async (context, body) => 
     throw new RotundaError("insufficient_scope", 'An answer with scope "always" needs the scope admin');
   }
   const { app, identity } = context;
-  const decision = approved ? "allow" : "deny";
-  await app.engine.decide(id, { decision, scope, by: identity.name, ...(reason !== undefined && { reason }) });
+  const decision = { decision: approved ? "allow" : "deny", scope, by: identity.name } as const;
+  try {
+    await app.engine.decide(id, { ...decision, ...(reason !== undefined && { reason }) });
+  } catch (error) {
+    // A crash may have come between an answer and what follows from it: that is made up for here.
+    if (toRotundaError(error).code === "approval_settled") await app.engine.goOn(id);
+    throw error;
+  }
   const goesOn = await app.engine.goOn(id);
   context.json(200, { success: true, approvalId: id, approved, ...(goesOn && { responseId: goesOn.id }) });
 };
