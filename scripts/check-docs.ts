@@ -290,13 +290,15 @@ function checkMetrics(): void {
 function checkRoutes(page: string): void {
   const text = read(page).replace(/<!-- routes -->[\s\S]*?<!-- \/routes -->/, "");
   const named = [...text.matchAll(/`(GET|POST|PUT|PATCH|DELETE) (\/[^\s`?]*)/g)];
-  const called = [...text.matchAll(/\bcurl\b[^\n|]*?["' ](?:\$\w+|http:\/\/127\.0\.0\.1:7070)(\/[^\s"'?]+)/g)];
+  const called = [...text.matchAll(/\bcurl\b[^|]*?["' ](\$OPENAI_BASE_URL|http:\/\/127\.0\.0\.1:7070)(\/[^\s"'?]+)/g)];
   const known = (method: string | undefined, path: string) =>
     allRoutes.some((route) => (method ?? route.method) === route.method && fitsRoute(route.path, path));
   for (const [, method, path = ""] of named)
     if (!known(method, path)) problems.push(`${page}: there is no route ${method} ${path}`);
-  for (const [, path = ""] of called)
+  for (const [, base, rest = ""] of called) {
+    const path = base?.startsWith("$") ? `/v1${rest}` : rest;
     if (!known(undefined, path)) problems.push(`${page}: a curl line calls ${path}, and there is no such route`);
+  }
 }
 
 function fitsRoute(route: string, path: string): boolean {

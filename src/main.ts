@@ -36,12 +36,19 @@ const makers: Makers = {
   },
   async serve(app, flags, appFor) {
     const { createHttpDoor } = await import("./doors/http/server.ts");
+    const { Upkeep } = await import("./doors/http/upkeep.ts");
     const door = createHttpDoor(app, { ...flags, appFor });
+    const upkeep = new Upkeep(door.services);
     return {
-      listen: () => door.listen(),
+      async listen() {
+        await upkeep.prepare();
+        return door.listen();
+      },
       open: door.open,
-      takeUp: async (tell) => (await import("./doors/http/take-up.ts")).takeUp({ app, appFor, tell }),
-      close: (options) => door.close(options),
+      takeUp: (tell) => upkeep.start(tell),
+      async close(options) {
+        await Promise.all([door.close(options), upkeep.close()]);
+      },
     };
   },
 };

@@ -121,7 +121,7 @@ function requestOf(
     ...(node.settings.format && { format: node.settings.format }),
     ...(node.settings.sampling && { sampling: node.settings.sampling }),
     ...(node.settings.reasoningEffort !== undefined && { reasoningEffort: node.settings.reasoningEffort }),
-    ...(profile.defaults && { defaults: profile.defaults }),
+    ...(profile.defaults && !node.settings.plain && { defaults: profile.defaults }),
     cacheKey: history[0]?.responseId ?? node.id,
     deadline: support.deadline,
     onRetry: (text) => notify(parts, run, text),

@@ -161,9 +161,7 @@ export class Connection {
             skipped: (line) => this.#log.addSkipped(clock.now(), line),
           };
         },
-        elicit: elicitations?.offered
-          ? (...asking) => elicitations.ask(this.config.name, ...asking)
-          : undefined,
+        elicit: elicitations?.offered ? (...asking) => elicitations.ask(this.config.name, ...asking) : undefined,
       });
       try {
         signal.throwIfAborted();

@@ -65,11 +65,7 @@ export interface SessionOptions {
   onClosed(): void;
   /** Asks a person on behalf of one of these responses; absent: nobody can be asked. Never rejects. */
   elicit:
-    | ((
-        request: ElicitationRequest,
-        signal: AbortSignal,
-        responseIds: readonly string[],
-      ) => Promise<ElicitationAnswer>)
+    | ((request: ElicitationRequest, signal: AbortSignal, responseIds: readonly string[]) => Promise<ElicitationAnswer>)
     | undefined;
   /** The process as soon as it exists: its stderr matters most when the handshake fails. */
   onProcess(transport: StdioTransport): void;

@@ -23,7 +23,8 @@ import type { ContentPart, Item, ReasoningText } from "../types/item.ts";
 import type { Json, JsonObject } from "../types/json.ts";
 import type { EndedStatus } from "../types/response.ts";
 
-type Row = Json[];
+/** One record of the format. */
+export type EventRecord = Json[];
 
 const deltaLetters: Record<DeltaType, string> = {
   "response.output_text.delta": "t",
@@ -53,27 +54,24 @@ const doneLetters: Record<string, string> = {
 
 /** Events in a row as the text of one database row. */
 export function encodeEvents(events: readonly RunEvent[]): string {
-  const rows: Row[] = [];
-  let open: Row | null = null;
-  let openType = "";
-  for (const event of events) {
-    if ("delta" in event) {
-      if (open && openType === event.type && open[1] === event.output_index && open[2] === event.content_index) {
-        open.push(event.delta);
-      } else {
-        open = [deltaLetters[event.type], event.output_index, event.content_index, event.delta];
-        openType = event.type;
-        rows.push(open);
-      }
-    } else {
-      open = null;
-      rows.push(encodeOne(event));
-    }
-  }
-  return JSON.stringify(rows);
+  return JSON.stringify(addRecords([], events));
 }
 
-function encodeOne(event: Exclude<RunEvent, { delta: string }>): Row {
+/** Adds events to the records of those before them. A delta joins the last record where it goes on with it. */
+export function addRecords(records: EventRecord[], events: readonly RunEvent[]): EventRecord[] {
+  let last = records.at(-1);
+  for (const event of events) {
+    if ("delta" in event) {
+      const { output_index, content_index, delta } = event;
+      const letter = deltaLetters[event.type];
+      if (last && last[0] === letter && last[1] === output_index && last[2] === content_index) last.push(delta);
+      else records.push((last = [letter, output_index, content_index, delta]));
+    } else records.push((last = encodeOne(event)));
+  }
+  return records;
+}
+
+function encodeOne(event: Exclude<RunEvent, { delta: string }>): EventRecord {
   switch (event.type) {
     case "response.created":
     case "response.queued":
@@ -105,44 +103,52 @@ function encodeOne(event: Exclude<RunEvent, { delta: string }>): Row {
   }
 }
 
-/** Reads rows back into events. `itemAt` gives the item at an output index in its present form. */
+/** Reads a row back into events. `itemAt` gives the item at an output index in its present form. */
 export function decodeEvents(first: number, body: string, itemAt: (index: number) => Item | undefined): RunEvent[] {
+  return decodeRecords(first, JSON.parse(body) as EventRecord[], itemAt);
+}
+
+export function decodeRecords(
+  first: number,
+  records: readonly EventRecord[],
+  itemAt: (index: number) => Item | undefined,
+): RunEvent[] {
   const events: RunEvent[] = [];
-  // An item that was never ended has no entry: it is known from the row that began it.
+  // An item that was never ended has no entry: it is known from the record that began it.
   const begun = new Map<number, Item>();
   const itemOf = (index: number) => itemAt(index) ?? begun.get(index);
   let sequence = first;
-  for (const row of JSON.parse(body) as Row[]) {
-    if (row[0] === "A") begun.set(row[1] as number, row[2] as unknown as Item);
-    for (const event of decodeRow(row, itemOf)) {
+  for (const record of records) {
+    if (record[0] === "A") begun.set(record[1] as number, record[2] as unknown as Item);
+    for (const event of decodeOne(record, itemOf)) {
       events.push({ ...event, sequence_number: sequence++ } as RunEvent);
     }
   }
   return events;
 }
 
-function decodeRow(row: Row, itemAt: (index: number) => Item | undefined): NewEvent[] {
-  const letter = row[0] as string;
-  if (letter === "S") return [{ type: `response.${row[1] as string}` as "response.created" }];
+function decodeOne(record: EventRecord, itemAt: (index: number) => Item | undefined): NewEvent[] {
+  const letter = record[0] as string;
+  if (letter === "S") return [{ type: `response.${record[1] as string}` as "response.created" }];
   if (letter === "E") {
-    return [{ type: `response.${row[1] as string}` as "response.completed", status: row[2] as EndedStatus }];
+    return [{ type: `response.${record[1] as string}` as "response.completed", status: record[2] as EndedStatus }];
   }
-  if (letter === "!") return [{ type: "error", code: row[1] as ErrorCode, message: row[2] as string }];
-  const output_index = row[1] as number;
+  if (letter === "!") return [{ type: "error", code: record[1] as ErrorCode, message: record[2] as string }];
+  const output_index = record[1] as number;
   if (letter === "A") {
-    return [{ type: "response.output_item.added", output_index, item: row[2] as unknown as Item }];
+    return [{ type: "response.output_item.added", output_index, item: record[2] as unknown as Item }];
   }
   const item = itemAt(output_index);
   if (!item) throw new RotundaError("storage_damaged", `an event speaks of item ${output_index}, which is not stored`);
   const at = { output_index, item_id: item.id };
-  const content_index = typeof row[2] === "number" ? row[2] : 0;
+  const content_index = typeof record[2] === "number" ? record[2] : 0;
   const delta = letterDeltas.get(letter);
-  if (delta) return row.slice(3).map((text) => ({ type: delta, ...at, content_index, delta: text as string }));
+  if (delta) return record.slice(3).map((text) => ({ type: delta, ...at, content_index, delta: text as string }));
   switch (letter) {
     case "D":
       return [{ type: "response.output_item.done", output_index, item }];
     case "P":
-      return [{ type: "response.content_part.added", ...at, content_index, part: emptyPart(row[3] as string) }];
+      return [{ type: "response.content_part.added", ...at, content_index, part: emptyPart(record[3] as string) }];
     case "Q":
       return [{ type: "response.content_part.done", ...at, content_index, part: partOf(item, content_index) }];
     case "T":
@@ -154,7 +160,7 @@ function decodeRow(row: Row, itemAt: (index: number) => Item | undefined): NewEv
     case "M":
       return [{ type: "response.mcp_call_arguments.done", ...at, arguments: argumentsOf(item) }];
     case "X":
-      return [{ type: `response.mcp_call.${row[2] as string}` as "response.mcp_call.completed", ...at }];
+      return [{ type: `response.mcp_call.${record[2] as string}` as "response.mcp_call.completed", ...at }];
     default:
       throw new RotundaError("storage_damaged", `unknown event letter ${JSON.stringify(letter)}`);
   }

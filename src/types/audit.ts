@@ -10,6 +10,8 @@ export type AuditAction =
   /** A tool call has its outcome. */
   | "tool_call"
   | "approval"
+  /** A question of an MCP server was answered. */
+  | "elicitation"
   | "direct_call"
   | "token"
   | "settings"

@@ -84,6 +84,8 @@ export interface RunSettings {
   store?: boolean;
   /** Somebody waits at the other end of a connection: after a crash it is not gone on with but ends `incomplete`. */
   foreground?: boolean;
+  /** Somebody speaks to the model itself and not to an agent: the profile's defaults for sampling do not hold. */
+  plain?: boolean;
   /** Ids of items further up the path that were taken out of the conversation: from here on no model sees them. */
   omit?: string[];
   /** Fields of the request that the door repeats in its answers. The engine never reads them. */

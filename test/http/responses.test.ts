@@ -98,3 +98,12 @@ test("POST /v1/chat/completions, whole and streamed", async () => {
   expect(chunks.map((one) => one.choices[0]?.delta.content ?? "").join("")).toBe("Hello");
   expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { total_tokens: 15 } });
 });
+
+test("who speaks to a model gets the endpoint's own defaults, who speaks to an agent gets the agent's", async () => {
+  const served = await serve([{ text: "x" }]);
+  await served.respond({ model: "test-model", input: "Hi" });
+  expect(served.upstream.requests[0]?.body).not.toHaveProperty("max_tokens");
+  expect(served.upstream.requests[0]?.body).not.toHaveProperty("temperature");
+  await served.respond({ model: "profile/general", input: "Hi" });
+  expect(served.upstream.requests[1]?.body).toHaveProperty("max_tokens");
+});

@@ -48,6 +48,14 @@ describe("chat", () => {
     }
   });
 
+  test("S10 a model that only the client knows is not looked at; of any other client it is a 404", async () => {
+    const served = await serve([{ text: "Hello" }]);
+    const json = { model: "gpt-of-the-client", messages: say("Hi") };
+    const headers = { "x-rotunda-events": "speakmcp" };
+    expect((await ask(served, "/v1/chat/completions", { json, headers })).status).toBe(200);
+    expect((await ask(served, "/v1/chat/completions", { json })).status).toBe(404);
+  });
+
   test("S11 the stream of progress, and one done, by header or because the token was made so", async () => {
     const served = await serve([{ calls: [{ name: "glob", arguments: { pattern: "*" } }] }, { text: "Nothing." }]);
     const token = await served.newToken({ events: "speakmcp" });

@@ -8,7 +8,9 @@ import type { App } from "../../types/app.ts";
 import type { RunRequest } from "../../types/engine.ts";
 import { type ErrorCode, errorTable } from "../../types/error.ts";
 import type { IncompleteReason, ResponseNode, Status } from "../../types/response.ts";
+import type { Lease } from "../../types/store.ts";
 import { shortId } from "../../util/ids.ts";
+import { processState } from "../../util/process-name.ts";
 import { readServerFile } from "../../util/server-file.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import type { Interrupt } from "./context.ts";
@@ -58,7 +60,7 @@ export async function followTurn(app: App, started: ResponseNode, options: TurnO
     for await (const event of engine.watch(started.id, options.after ?? -1)) printer.event(event);
     const node = await engine.wait(started.id);
     if (options.interrupt.terminated()) {
-      const goesOn = (await app.store.leaseOf(node.id)) !== undefined;
+      const goesOn = isElsewhere(await app.store.leaseOf(node.id));
       const where = goesOn ? "It goes on in the server. See it: rotunda show" : "Stopped. Go on with: rotunda resume";
       options.streams.err(`${where} ${shortId(node.id)}\n`);
       return { node, exitCode: 143 };
@@ -85,6 +87,12 @@ async function tellWaiting(app: App, node: ResponseNode, streams: Streams): Prom
     streams.err(`  ${approval.tool} ${visible(oneLine(approval.arguments, 300))}\n`);
     streams.err(`    rotunda approve ${id}   or   rotunda deny ${id}\n`);
   }
+}
+
+/** Another process of this machine has it. */
+function isElsewhere(lease: Lease | undefined): boolean {
+  if (lease === undefined || lease.process.split("/")[1] === String(process.pid)) return false;
+  return processState(lease.process) === "alive";
 }
 
 /** Exit codes of design.md 7.4. */

@@ -4,11 +4,13 @@
  * Invariant: exactly one answer wins, whichever door it comes through; what waits for it goes on at once.
  */
 import type { Approval, LearnedRule } from "../../types/approval.ts";
+import type { Elicitation } from "../../types/elicitation.ts";
 import { RotundaError, toRotundaError } from "../../types/error.ts";
 import { isId } from "../../util/ids.ts";
 import { ownApproval, ownerFilter } from "./access.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
+import { goOn } from "./go-on.ts";
 import type { Handler } from "./routes.ts";
 import { argumentsOf } from "./speakmcp-messages.ts";
 import type { AnswerApproval, AnswerElicitation } from "./speakmcp-schemas.ts";
@@ -46,7 +48,7 @@ export const answerApproval: Handler<AnswerApproval> = async (context, body) => 
   if (typeof approved !== "boolean") throw new DoorError("usage", "Missing or invalid approved boolean");
   const unknown = new RotundaError("not_found", "Approval not found or already resolved");
   if (!isId(id)) throw unknown;
-  await ownApproval(context, id).catch(() => {
+  const approval = await ownApproval(context, id).catch(() => {
     throw unknown;
   });
   if (scope === "always" && !context.identity.scopes.includes("admin")) {
@@ -58,10 +60,10 @@ export const answerApproval: Handler<AnswerApproval> = async (context, body) => 
     await app.engine.decide(id, { ...decision, ...(reason !== undefined && { reason }) });
   } catch (error) {
     // A crash may have come between an answer and what follows from it: that is made up for here.
-    if (toRotundaError(error).code === "approval_settled") await app.engine.goOn(id);
+    if (toRotundaError(error).code === "approval_settled") await goOn(context.services, approval);
     throw error;
   }
-  const goesOn = await app.engine.goOn(id);
+  const goesOn = await goOn(context.services, approval);
   context.json(200, { success: true, approvalId: id, approved, ...(goesOn && { responseId: goesOn.id }) });
 };
 
@@ -90,15 +92,40 @@ export const removeRule: Handler = async (context) => {
   context.json(200, { id, deleted: true });
 };
 
-export const listElicitations: Handler = (context) => {
-  const pending = context.app.elicitations();
+/** Those that it may see: its own calls', and everybody's for whoever holds the machine or administers it. */
+async function visibleElicitations({ app, identity }: RequestContext): Promise<Elicitation[]> {
+  const pending = app.elicitations();
+  if (identity.local || identity.scopes.includes("admin")) return pending;
+  const own: Elicitation[] = [];
+  for (const elicitation of pending) {
+    const { responseIds = [] } = elicitation;
+    const owners = await Promise.all(responseIds.map(async (id) => (await app.store.node(id))?.owner));
+    // Where it could be for somebody else's call too, it is not shown.
+    if (owners.length > 0 && owners.every((owner) => owner === identity.owner)) own.push(elicitation);
+  }
+  return own;
+}
+
+export const listElicitations: Handler = async (context) => {
+  const pending = await visibleElicitations(context);
   context.json(200, { elicitations: pending, pending });
 };
 
-export const answerElicitation: Handler<AnswerElicitation> = (context, body) => {
+export const answerElicitation: Handler<AnswerElicitation> = async (context, body) => {
+  const { id = "" } = context.params;
+  const { app, identity } = context;
+  const elicitation = (await visibleElicitations(context)).find((one) => one.id === id);
+  if (!elicitation) throw new RotundaError("not_found", `no elicitation ${id} waits for an answer`);
   const { action, content } = body;
   const answer = { action, ...(content !== undefined && { content: content as Record<string, never> }) };
-  context.app.answerElicitation(context.params.id ?? "", answer);
+  app.answerElicitation(id, answer);
+  const { server, responseIds = [] } = elicitation;
+  const [only = "", ...others] = responseIds;
+  const responseId = only === "" || others.length > 0 ? null : only;
+  // What was said may be secret, and is the server's affair.
+  const details = { elicitation: id, server, decision: action };
+  const entry = { who: identity.owner, door: "http", responseId, at: Date.now(), details };
+  await app.store.audit({ action: "elicitation", ...entry });
   context.json(200, { success: true });
 };
 

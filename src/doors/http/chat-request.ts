@@ -51,6 +51,7 @@ export async function chatRequest(
   const items = readMessages(place.known ? newMessages(given) : given);
   if (items.length === 0) throw missing();
   const settings = settingsOf(body);
+  if (!agent) settings.plain = true;
   const input = agent ? items : withInstructions(items, settings);
   const way = profile.onApproval ?? "auto";
   if (way === "deny" || way === "return") settings.onApproval = way;

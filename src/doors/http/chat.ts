@@ -12,6 +12,7 @@ import type { CreateCompletion } from "./chat-schemas.ts";
 import { chatFrames } from "./chat-stream.ts";
 import type { RequestContext } from "./context.ts";
 import { describeError } from "./errors.ts";
+import { PROFILE_PREFIX } from "./model-choice.ts";
 import { cancelOnLeave, eraseUnstored } from "./responses.ts";
 import type { Handler } from "./routes.ts";
 
@@ -24,7 +25,8 @@ export const createCompletion: Handler<CreateCompletion> = async (context, body)
   let node: ResponseNode;
   let name: string | undefined;
   try {
-    const { request, conversationName } = await chatRequest(context, body, speakmcp);
+    const asked = speakmcp ? await withKnownModel(context, body) : body;
+    const { request, conversationName } = await chatRequest(context, asked, speakmcp);
     name = conversationName;
     node = await context.app.engine.start(request);
   } catch (error) {
@@ -45,6 +47,14 @@ export const createCompletion: Handler<CreateCompletion> = async (context, body)
     await eraseUnstored(context, node.id);
   }
 };
+
+/** SpeakMCP's clients name the model of their own settings, and its server never looked at it (parity S10). */
+async function withKnownModel(context: RequestContext, body: CreateCompletion): Promise<CreateCompletion> {
+  const { model, ...rest } = body;
+  if (!model || model.startsWith(PROFILE_PREFIX)) return body;
+  const known = (await context.app.models()).some(({ id }) => id === model);
+  return known ? body : rest;
+}
 
 /** By header, or because the token was made so. */
 function speaksSpeakmcp({ request, identity }: RequestContext): boolean {

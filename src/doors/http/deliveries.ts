@@ -5,6 +5,7 @@
  * not delivered when the server ends is on disk, and is delivered by the next one. A target that does not answer holds
  * up no other, and never has more than four attempts under way.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../../types/config.ts";
 import { toRotundaError } from "../../types/error.ts";
 import type { Delivery } from "../../types/outbox.ts";
@@ -47,6 +48,7 @@ export class Deliveries {
   #config: Config | undefined;
   #subscribed = Number.NEGATIVE_INFINITY;
   #busy = false;
+  #closing = false;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: DeliveriesOptions) {
@@ -83,7 +85,7 @@ export class Deliveries {
   }
 
   #beat(): void {
-    if (this.#busy || this.#stop.signal.aborted) return;
+    if (this.#busy || this.#closing) return;
     this.#busy = true;
     this.#look()
       .catch((thrown: unknown) => this.#say("error", toRotundaError(thrown).message))
@@ -109,7 +111,7 @@ export class Deliveries {
   /** Takes what is due for a target, as far as it has room. */
   async #fetch(target: Target): Promise<void> {
     const { target: key } = target;
-    if (this.#looking.has(key) || this.#stop.signal.aborted) return;
+    if (this.#looking.has(key) || this.#closing) return;
     this.#looking.add(key);
     try {
       const room = AT_ONCE - (this.#underWay.get(key) ?? 0);
@@ -164,11 +166,11 @@ export class Deliveries {
   /** Takes nothing new; gives what is under way so many milliseconds, then leaves it to the next server. */
   async close(patience: number): Promise<void> {
     clearInterval(this.#timer);
-    // Nothing new is taken, and what is under way goes on.
-    this.#targets = [];
+    this.#closing = true;
     const timer = setTimeout(() => this.#stop.abort(), patience);
-    while (this.#attempts.size > 0) await Promise.allSettled([...this.#attempts]);
+    while (this.#attempts.size > 0 || this.#looking.size > 0 || this.#busy) {
+      await Promise.allSettled(this.#attempts.size > 0 ? [...this.#attempts] : [sleep(5)]);
+    }
     clearTimeout(timer);
-    this.#stop.abort();
   }
 }

@@ -7,7 +7,7 @@ import type { Owner } from "../../types/response.ts";
 import { DoorError } from "./errors.ts";
 import type { Identity } from "./identity.ts";
 
-/** What an owner has used since midnight (UTC): tokens, and US dollars where prices are known. */
+/** What an owner has used since midnight (UTC): tokens, and US dollars where an endpoint said what it costs. */
 export type UsageToday = (owner: Owner) => Promise<{ tokens: number; cost: number }>;
 
 interface Bucket {
@@ -75,6 +75,12 @@ export class Limits {
     return release;
   }
 
+  /** Counts a run that nobody asks leave for: one that goes on after a restart, or after an answer. */
+  holdRun(owner: Owner, ended: Promise<unknown>): void {
+    const release = this.#takeRun(owner, Number.POSITIVE_INFINITY);
+    ended.then(release, release);
+  }
+
   #takeRun(owner: Owner, most: number): () => void {
     const running = this.#runs.get(owner) ?? 0;
     if (running >= most) {
@@ -105,7 +111,9 @@ export class Limits {
 function overDay(what: string): DoorError {
   const now = new Date();
   const midnight = Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate() + 1);
-  return new DoorError("rate_limited", `This token may use ${what} a day.`, {
+  return new DoorError("rate_limited", `This token may use ${what} a day, and has; it can go on at 00:00 UTC.`, {
     retryAfter: (midnight - now.getTime()) / 1_000,
+    // An SDK would try again within seconds.
+    headers: { "x-should-retry": "false" },
   });
 }

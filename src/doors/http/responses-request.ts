@@ -38,6 +38,7 @@ export async function requestOf(context: RequestContext, body: CreateResponse): 
   const { clientTools, others } = toolsOf(body.tools ?? []);
   const settings = settingsOf(body, clientTools);
   settings.onApproval = way;
+  if (!agent) settings.plain = true;
   if (agent && body.instructions) {
     // An agent keeps its own instructions; the client's come on top of them.
     input.unshift(message("developer", [{ type: "input_text", text: body.instructions }]));

@@ -7,13 +7,14 @@
 import { RotundaError } from "../../types/error.ts";
 import type { Item } from "../../types/item.ts";
 import type { FullResponse, ResponseNode } from "../../types/response.ts";
-import { ownerFilter, ownNode, ownResponse } from "./access.ts";
+import { ownApproval, ownerFilter, ownNode, ownResponse } from "./access.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
+import { goOn, resume } from "./go-on.ts";
 import { readInput } from "./input-items.ts";
 import { page, readPage } from "./paging.ts";
 import { responseObject } from "./responses-object.ts";
-import { parked, requestOf } from "./responses-request.ts";
+import { requestOf } from "./responses-request.ts";
 import type { CreateResponse } from "./responses-schemas.ts";
 import { responseFrames } from "./responses-stream.ts";
 import type { Handler } from "./routes.ts";
@@ -51,11 +52,10 @@ async function answersOnly(context: RequestContext, body: CreateResponse): Promi
   for (const item of await readInput(input, async () => undefined)) {
     if (item.type !== "mcp_approval_response") continue;
     const { approval_request_id: approval, approve, reason } = item;
-    const { ownApproval } = await import("./access.ts");
-    await ownApproval(context, approval);
+    const asked = await ownApproval(context, approval);
     const decision = { decision: approve ? "allow" : "deny", by: context.identity.name } as const;
     await context.app.engine.decide(approval, { ...decision, ...(reason !== null && { reason }) });
-    await context.app.engine.goOn(approval);
+    await goOn(context.services, asked);
   }
   return node;
 }
@@ -139,9 +139,9 @@ export const getResponse: Handler = async (context) => {
 };
 
 /** One that was left behind by a process that is gone, and that nobody has taken up yet, goes on here. */
-async function revive(context: RequestContext, { id, endedAt, status }: FullResponse): Promise<void> {
-  if (endedAt !== null || status === "queued") return;
-  await context.app.engine.resume(id, parked).catch(() => undefined);
+async function revive({ services }: RequestContext, response: FullResponse): Promise<void> {
+  if (response.endedAt !== null || response.status === "queued") return;
+  await resume(services, response).catch(() => undefined);
 }
 
 export const listResponses: Handler = async (context) => {
@@ -224,7 +224,16 @@ export const steerResponse: Handler<{ input: string | unknown[] }> = async (cont
 
 export const resumeResponse: Handler = async (context) => {
   const node = await ownNode(context, context.params.id ?? "");
-  const resumed = await context.app.engine.resume(node.id, parked);
+  const release = await context.acquireRun();
+  let id: string;
+  try {
+    const resumed = await resume(context.services, node);
+    id = resumed.node.id;
+    resumed.app.engine.wait(id).then(release, release);
+  } catch (error) {
+    release();
+    throw error;
+  }
   context.accepted = true;
-  context.json(200, responseObject(await context.app.engine.get(resumed.id)));
+  context.json(200, responseObject(await context.app.engine.get(id)));
 };

@@ -51,6 +51,7 @@ export interface HttpDoorOptions {
   timeouts?: Partial<Timeouts>;
   /** Seconds of silence after which a stream says that it still lives. Default 15. */
   streamComment?: number;
+  /** Default: what the store has counted. */
   usageToday?: UsageToday;
   /** Default: there is only the one app. */
   appFor?: Services["appFor"];
@@ -122,7 +123,7 @@ class Door implements HttpDoor {
       workspace: app.workspace,
       version: options.version ?? "0",
       appFor: options.appFor ?? (async () => app),
-      limits: new Limits(options.usageToday),
+      limits: new Limits(options.usageToday ?? ((owner) => app.store.usedOn(owner, Date.now()))),
       streams: new Streams(lookUp, options.streamComment),
       metrics,
       bodyLimit,

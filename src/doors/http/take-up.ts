@@ -15,6 +15,8 @@ export interface TakeUpOptions {
   /** The app of the response's own directory. */
   appFor(workspace: string, configuration?: string): Promise<App>;
   tell(text: string): void;
+  /** Hears of each response that goes on, and of the app that runs it. */
+  resumed?(node: ResponseNode, app: App): void;
 }
 
 export interface TakenUp {
@@ -26,7 +28,8 @@ export interface TakenUp {
 
 const MOST_RESTARTS = 3;
 
-export async function takeUp({ app, appFor, tell }: TakeUpOptions): Promise<TakenUp> {
+export async function takeUp(options: TakeUpOptions): Promise<TakenUp> {
+  const { app, tell } = options;
   const result: TakenUp = { resumed: 0, interrupted: 0, failed: 0 };
   const open = await app.store.list({ status: ["queued", "in_progress", "waiting"], limit: 100_000 });
   // Oldest first: a queued response finds its parent going on. Sub-agents go on with their callers.
@@ -34,7 +37,7 @@ export async function takeUp({ app, appFor, tell }: TakeUpOptions): Promise<Take
     const lease = await app.store.leaseOf(node.id);
     if (lease && processState(lease.process) !== "dead") continue;
     try {
-      await takeUpOne(app, appFor, node, lease !== undefined, result, tell);
+      await takeUpOne(options, node, lease !== undefined, result);
     } catch (error) {
       result.failed++;
       tell(`response ${node.id} cannot be gone on with: ${app.redact(toRotundaError(error).message)}`);
@@ -45,12 +48,10 @@ export async function takeUp({ app, appFor, tell }: TakeUpOptions): Promise<Take
 }
 
 async function takeUpOne(
-  app: App,
-  appFor: TakeUpOptions["appFor"],
+  { app, appFor, tell, resumed }: TakeUpOptions,
   node: ResponseNode,
   crashed: boolean,
   result: TakenUp,
-  tell: (text: string) => void,
 ): Promise<void> {
   const often = crashed && node.restarts >= MOST_RESTARTS;
   if (often) tell(`response ${node.id} was running at ${node.restarts} crashes in a row: it is ended`);
@@ -62,6 +63,7 @@ async function takeUpOne(
   const own = await appFor(node.workspace, node.settings.configuration);
   await own.engine.resume(node.id, parked);
   result.resumed++;
+  resumed?.(node, own);
 }
 
 /** What was not to be stored, and whose server ended between its end and its erasure. */

@@ -1,0 +1,34 @@
+/**
+ * Going on with responses: after an answer, after a cut.
+ *
+ * Invariant: a response is run by the app of its own directory and configuration, never by another one's, and counts
+ * among its owner's runs until it has ended.
+ */
+import type { App } from "../../types/app.ts";
+import type { Approval } from "../../types/approval.ts";
+import type { ResponseNode } from "../../types/response.ts";
+import { parked } from "./responses-request.ts";
+import type { Services } from "./services.ts";
+
+function appOf({ appFor }: Services, { workspace, settings }: ResponseNode): Promise<App> {
+  return appFor(workspace, settings.configuration);
+}
+
+/**
+ * After an answer: what waited for it goes on, or its child is started. Undefined where it runs already, here or in
+ * another process, or where answers are still missing.
+ */
+export async function goOn(services: Services, approval: Approval): Promise<ResponseNode | undefined> {
+  const { app, limits } = services;
+  const node = await app.store.node(approval.responseId);
+  const own = node ? await appOf(services, node) : app;
+  const running = await own.engine.goOn(approval.id);
+  if (running) limits.holdRun(running.owner, own.engine.wait(running.id));
+  return running;
+}
+
+/** Resolves with the response that runs then. Throws what the engine throws. */
+export async function resume(services: Services, node: ResponseNode): Promise<{ node: ResponseNode; app: App }> {
+  const app = await appOf(services, node);
+  return { node: await app.engine.resume(node.id, parked), app };
+}

@@ -1,0 +1,116 @@
+/**
+ * Upkeep: what a server does beside answering requests. It goes on with what was left behind, connects MCP servers,
+ * lets approvals expire, and tells webhooks and the notify command what happens.
+ *
+ * Invariant: none of it holds up listening or a request; a part that fails is told of in the log, and the others go on.
+ */
+import type { App } from "../../types/app.ts";
+import type { Approval } from "../../types/approval.ts";
+import { toRotundaError } from "../../types/error.ts";
+import { Deliveries, type DeliveriesOptions } from "./deliveries.ts";
+import { goOn } from "./go-on.ts";
+import type { Services } from "./services.ts";
+import { type TakenUp, takeUp } from "./take-up.ts";
+
+export interface UpkeepOptions extends Pick<DeliveriesOptions, "delays" | "beat"> {
+  /** Milliseconds between two looks for approvals whose time is over. Default: a minute. */
+  expiry?: number;
+}
+
+/** Milliseconds that deliveries have when the server ends: it has ten seconds for everything. */
+const PATIENCE = 1_000;
+
+export class Upkeep {
+  readonly #app: App;
+  readonly #services: Services;
+  readonly #expiry: number;
+  readonly #deliveries: Deliveries;
+  #timer: NodeJS.Timeout | undefined;
+  #expiring = false;
+  #unlisten: (() => void) | undefined;
+
+  constructor(services: Services, { expiry = 60_000, ...options }: UpkeepOptions = {}) {
+    const { app, workspace, version, log } = services;
+    this.#app = app;
+    this.#services = services;
+    this.#expiry = expiry;
+    this.#deliveries = new Deliveries({
+      store: app.store,
+      config: () => app.config,
+      workspace,
+      version,
+      log,
+      ...options,
+    });
+  }
+
+  /** Before anything listens, connects or runs. Throws `config_invalid` where a webhook could never work. */
+  async prepare(): Promise<void> {
+    // Servers learn when they are connected that there is somebody to ask: the questions are listed over HTTP.
+    this.#unlisten = this.#app.onElicitation(() => undefined);
+    const { webhooks, notify } = this.#app.config.server;
+    if (webhooks.length > 0 || notify !== undefined) await this.#deliveries.subscribe();
+  }
+
+  /** When the server listens. Resolves when what was left behind is taken up. */
+  async start(tell: (text: string) => void): Promise<TakenUp> {
+    this.#deliveries.start();
+    this.#timer = setInterval(() => this.#expire(), this.#expiry).unref();
+    this.#connect().catch((thrown: unknown) => this.#say("MCP servers were not started", thrown));
+    const { appFor, limits } = this.#services;
+    const taken = await takeUp({
+      app: this.#app,
+      appFor,
+      tell,
+      resumed: ({ id, owner }, app) => limits.holdRun(owner, app.engine.wait(id)),
+    });
+    this.#expire();
+    return taken;
+  }
+
+  /** Not even the hub is loaded where there is nothing to connect to. */
+  async #connect(): Promise<void> {
+    if (this.#app.config.servers.some((server) => !server.disabled)) (await this.#app.hub())?.connect();
+  }
+
+  #expire(): void {
+    if (this.#expiring) return;
+    this.#expiring = true;
+    expireApprovals(this.#services)
+      .catch((thrown: unknown) => this.#say("approvals did not expire", thrown))
+      .finally(() => {
+        this.#expiring = false;
+      });
+  }
+
+  #say(what: string, thrown: unknown): void {
+    this.#services.log({ level: "error", text: `${what}: ${toRotundaError(thrown).message}` });
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#unlisten?.();
+    await this.#deliveries.close(PATIENCE);
+  }
+}
+
+/** Those of other directories go on under their own configuration, not under ours. */
+async function expireApprovals(services: Services): Promise<void> {
+  const { app } = services;
+  const now = Date.now();
+  for (const approval of await app.store.approvals({ status: "pending" })) {
+    if (approval.expiresAt > now || !(await isForeign(app, approval))) continue;
+    // Too late, whatever the answer: it says so, and settles it.
+    await app.engine.decide(approval.id, { decision: "deny", by: "expiry" }).catch(() => undefined);
+    await goOn(services, approval).catch((thrown: unknown) => {
+      const text = `response ${approval.responseId} does not go on: ${toRotundaError(thrown).message}`;
+      services.log({ level: "error", text });
+    });
+  }
+  await app.engine.expireApprovals();
+}
+
+async function isForeign({ store, workspace }: App, { responseId }: Approval): Promise<boolean> {
+  const node = await store.node(responseId);
+  return node !== undefined && (node.workspace !== workspace || node.settings.configuration !== undefined);
+}
