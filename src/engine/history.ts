@@ -13,13 +13,18 @@ interface Known {
   node: HistoryNode;
   previous: string | null;
   omit: readonly string[];
+  /** Characters, about. */
+  size: number;
 }
 
+/** Nodes and characters that are kept; what is dropped is read from the store when it is needed again. */
 const CACHE_LIMIT = 20_000;
+const CACHE_SIZE = 32_000_000;
 
 export class History {
   readonly #store: Store;
   readonly #known = new Map<string, Known>();
+  #size = 0;
 
   constructor(store: Store) {
     this.#store = store;
@@ -43,17 +48,28 @@ export class History {
   }
 
   #remember({ node, entries }: StoredResponse): Known {
-    if (this.#known.size >= CACHE_LIMIT) this.#known.clear();
+    this.#makeRoom();
     const history = { responseId: node.id, ended: true, entries: promptEntries(entries, node.status === "failed") };
     const { omit = [] } = node.settings;
-    const known = { node: history, previous: node.previousResponseId, omit };
+    const known = { node: history, previous: node.previousResponseId, omit, size: sizeOf(history.entries) };
+    this.#size += known.size - (this.#known.get(node.id)?.size ?? 0);
     this.#known.set(node.id, known);
     return known;
+  }
+
+  /** The oldest go first. */
+  #makeRoom(): void {
+    for (const [id, { size }] of this.#known) {
+      if (this.#known.size < CACHE_LIMIT && this.#size < CACHE_SIZE) return;
+      this.#known.delete(id);
+      this.#size -= size;
+    }
   }
 
   /** Something was erased: nothing of it may stay in memory. */
   forget(): void {
     this.#known.clear();
+    this.#size = 0;
   }
 
   /** A run that has just ended need not be read back. */
@@ -66,6 +82,21 @@ export class History {
     const entries = [...run.input, ...run.output.filter((entry) => entry !== undefined)];
     return { responseId: run.node.id, ended: false, entries: withoutCutAnswers(entries, false) };
   }
+}
+
+function sizeOf(entries: readonly Entry[]): number {
+  let size = 0;
+  for (const { item } of entries) {
+    size += 200;
+    if (item.type === "message" || item.type === "reasoning") {
+      for (const part of item.content) {
+        size += part.type === "input_image" ? part.image_url.length : "text" in part ? part.text.length : 0;
+      }
+    } else if (item.type === "mcp_call") size += item.arguments.length + (item.output?.length ?? 0);
+    else if (item.type === "function_call") size += item.arguments.length;
+    else if (item.type === "function_call_output") size += item.output.length;
+  }
+  return size;
 }
 
 /** Root first, out of a path that begins at its end; without what was taken out further down. */

@@ -64,9 +64,13 @@ export function addRecords(records: EventRecord[], events: readonly RunEvent[]):
     if ("delta" in event) {
       const { output_index, content_index, delta } = event;
       const letter = deltaLetters[event.type];
-      if (last && last[0] === letter && last[1] === output_index && last[2] === content_index) last.push(delta);
-      else records.push((last = [letter, output_index, content_index, delta]));
-    } else records.push((last = encodeOne(event)));
+      if (last && last[0] === letter && last[1] === output_index && last[2] === content_index) {
+        last.push(delta);
+        continue;
+      }
+      last = [letter, output_index, content_index, delta];
+    } else last = encodeOne(event);
+    records.push(last);
   }
   return records;
 }

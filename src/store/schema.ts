@@ -8,6 +8,7 @@
  *                gives it. An empty body: erased (see sqlite-erase.ts)
  * entries        its items; `key` is number << 24 | side << 23 | position (side 0: input, 1: output)
  * events         its log, one row per commit: `key` is number << 24 | first, `body` holds first..last (see codec.ts)
+ * tail           what of the log is not in `events` yet: deltas of many responses, one row per commit (see sqlite-tail.ts)
  * outputs        the whole of tool outputs that were cut for the model
  * conversations  `borrowed` is 1 where the head is a response of another conversation, so that those that point at a
  *                response are found without an index that every turn would have to keep
@@ -143,6 +144,13 @@ export const migrations: readonly string[] = [
   INSERT INTO erasure VALUES (1, 0, 0);
   CREATE TABLE erasing (
     number INTEGER PRIMARY KEY
+  );
+  `,
+  `
+  CREATE TABLE tail (
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    writer TEXT NOT NULL,
+    body TEXT NOT NULL
   );
   `,
   `

@@ -14,6 +14,17 @@ export interface SqliteOptions {
   lease?: number;
   /** Milliseconds that one transaction erases, about. Default 15. */
   portion?: number;
+  /** Responses that must have nothing but deltas to write in one commit for these to go to the tail. Default 8. */
+  crowd?: number;
+  /** Milliseconds after which what a response has in the tail moves to its own log. Default 4,000. */
+  tailAge?: number;
+}
+
+/** Told of each transaction; what throws before the commit undoes it. */
+export interface TransactionListener {
+  beforeCommit(): void;
+  committed(): void;
+  undone(): void;
 }
 
 export type Parameter = string | number | null;
@@ -22,6 +33,8 @@ export class SqliteDatabase {
   readonly #clock: CommitClock;
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
+  /** Set once, by the store. */
+  listener: TransactionListener | undefined;
 
   constructor(db: DatabaseSync, options: SqliteOptions) {
     this.#db = db;
@@ -35,8 +48,15 @@ export class SqliteDatabase {
           throw error;
         }
       },
-      commit: () => void this.run("COMMIT"),
-      rollback: () => void this.run("ROLLBACK"),
+      commit: () => {
+        this.listener?.beforeCommit();
+        this.run("COMMIT");
+        this.listener?.committed();
+      },
+      rollback: () => {
+        this.listener?.undone();
+        this.run("ROLLBACK");
+      },
       explain,
     };
     this.#clock = new CommitClock(transactions, options.probe);

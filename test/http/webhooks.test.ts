@@ -86,17 +86,17 @@ test("each way to end has its event", FAST, async () => {
   const receiver = await startReceiver();
   const { respond, fetch } = await telling(({ body }) => {
     const asked = JSON.stringify(body.messages);
-    if (asked.includes("break")) return { status: 400, body: { error: { message: "no" } } };
-    if (asked.includes("cut")) return { text: "half", finish: "length" };
-    if (asked.includes("stay")) return { silent: "hang" };
+    if (asked.includes("#refuse")) return { status: 400, body: { error: { message: "no" } } };
+    if (asked.includes("#half")) return { text: "half", finish: "length" };
+    if (asked.includes("#stay")) return { silent: "hang" };
     return { text: "whole" };
   }, hook(receiver));
   const whole = await respond({ model: "test-model", input: "whole" });
-  const failed = await respond({ model: "test-model", input: "break" });
-  const cut = await respond({ model: "test-model", input: "cut", max_output_tokens: 20 });
-  const stays = await respond({ model: "test-model", input: "stay", background: true });
+  const failed = await respond({ model: "test-model", input: "#refuse" });
+  const cut = await respond({ model: "test-model", input: "#half", max_output_tokens: 20 });
+  const stays = await respond({ model: "test-model", input: "#stay", background: true });
   await fetch(`/v1/responses/${stays.id}/cancel`, { method: "POST" });
-  await until(receiver, 4); process.stderr.write(JSON.stringify(receiver.told.map(({event})=>event.data.error)));
+  await until(receiver, 4);
   expect(receiver.types(whole.id)).toEqual(["response.completed"]);
   expect(receiver.types(failed.id)).toEqual(["response.failed"]);
   expect(receiver.types(cut.id)).toEqual(["response.incomplete"]);
