@@ -225,8 +225,8 @@ function checkLinks(page: string): void {
 
 /** Lines that a reader is to type: of `sh` blocks all, of `console` blocks those behind `$ `. */
 function snippetLines(text: string): string[] {
-  return [...text.matchAll(/^```(sh|console)\n([\s\S]*?)^```/gm)].flatMap(([, kind, body = ""]) => {
-    const lines = body.replaceAll("\\\n", " ").split("\n");
+  return [...text.matchAll(/^ *```(sh|console)\n([\s\S]*?)^ *```/gm)].flatMap(([, kind, body = ""]) => {
+    const lines = body.replaceAll("\\\n", " ").replace(/^ +/gm, "").split("\n");
     return kind === "sh" ? lines : lines.flatMap((line) => (line.startsWith("$ ") ? [line.slice(2)] : []));
   });
 }

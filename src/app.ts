@@ -48,6 +48,8 @@ export interface AppOptions {
   store?: SqliteOptions;
   /** Milliseconds since the epoch. */
   now?: () => number;
+  /** Milliseconds that a person has to answer a question of an MCP server. Default: five minutes. */
+  elicitationPatience?: number;
 }
 
 /** What follows from one configuration. */
@@ -189,7 +191,7 @@ class Builder {
 
   async #makeHub(): Promise<Hub> {
     const { createHub } = await import("./hub/hub.ts");
-    const { workspace } = this.#options;
+    const { workspace, elicitationPatience: patience } = this.#options;
     this.#madeHub = createHub({
       servers: this.#now.config.servers,
       stateDir: this.state,
@@ -201,6 +203,7 @@ class Builder {
         asked: (elicitation) => {
           for (const listener of this.#askListeners) listener(elicitation);
         },
+        ...(patience !== undefined && { patience }),
       },
     });
     return this.#madeHub;

@@ -19,6 +19,7 @@ import { runHooks } from "./hooks.ts";
 import { answeredApprovals, isCall, isSettled, next } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Run, Stop } from "./run.ts";
+import { RETURNED } from "./text.ts";
 
 export interface AdvanceSupport extends Pick<CallSupport, "delegate" | "readOutput" | "askPerson"> {
   history: History;
@@ -225,7 +226,7 @@ async function end(parts: EngineParts, run: Run, stop: Stop, support: AdvanceSup
     await run.commit();
     return;
   }
-  const why = stop.returned ? "not run: it waits for an approval" : "not run: the response has ended";
+  const why = stop.returned ? RETURNED : "not run: the response has ended";
   for (const entry of run.output) if (isCall(entry) && !isSettled(entry.item)) settle(run, entry, "incomplete", why);
   if (!stop.returned) await withdraw(parts, run);
   // A response that was stopped has its end as well.

@@ -202,7 +202,8 @@ export class Answer {
       item.type === "mcp_call" ? "response.mcp_call_arguments.done" : "response.function_call_arguments.done";
     this.#run.emit({ type, ...at, arguments: text });
     const settled = item.type === "function_call" || !runnable;
-    if (item.type === "function_call") item.status = "completed";
+    // Half a call must not look like one that the client could carry out.
+    if (item.type === "function_call") item.status = runnable ? "completed" : "incomplete";
     else if (!runnable) {
       item.status = "incomplete";
       item.error = "not run: the answer ended before it";

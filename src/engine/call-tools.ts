@@ -253,6 +253,8 @@ class Schedule {
     let result: ToolResult;
     try {
       result = checkedResult(await abortable(tool.run(call.input, this.#context(call)), run.signal));
+      // A tool that we have cut off ourselves has no outcome: whoever goes on with the response says so.
+      if (result.isError && stopOf(run)?.status === "shutdown") return;
     } catch (error) {
       if (error instanceof ChildWaiting) {
         this.#waiting = true;

@@ -28,7 +28,7 @@ export async function settle(parts: EngineParts, id: string, decision: Decision)
   if (!pending) throw new RotundaError("not_found", `there is no approval ${id}`);
   const now = parts.now();
   if (pending.status === "expired" || (pending.status === "pending" && pending.expiresAt <= now)) {
-    if (pending.status === "pending") await store.settleApproval(expired(pending, now));
+    if (pending.status === "pending") await letExpire(store, pending, now);
     throw new RotundaError("approval_expired", `approval ${id} has expired`);
   }
   const settled: Approval = {
@@ -42,9 +42,9 @@ export async function settle(parts: EngineParts, id: string, decision: Decision)
     throw new RotundaError("approval_settled", `approval ${id} has already been answered`);
   }
   const { tool, digest, responseId } = pending;
-  const { decision: answer, scope = "once", by } = decision;
-  const details = { approval: id, tool, digest, decision: answer, scope };
-  await store.audit({ action: "approval", who: by, door: by, responseId, at: now, details });
+  const { decision: answer, scope = "once", by, who = by, door = by } = decision;
+  const details = { approval: id, tool, digest, decision: answer, scope, approver: by };
+  await store.audit({ action: "approval", who, door, responseId, at: now, details });
   if (answer === "allow" && scope !== "once") {
     const node = await store.node(responseId);
     const holder = scope === "session" ? await sessionOf(store, node) : (node?.workspace ?? "");
@@ -53,8 +53,15 @@ export async function settle(parts: EngineParts, id: string, decision: Decision)
   return settled;
 }
 
-function expired(approval: Approval, now: number): Approval {
-  return { ...approval, status: "expired", reason: "nobody answered in time", decidedBy: "expiry", decidedAt: now };
+/** Undefined where somebody has answered in the meantime. */
+async function letExpire(store: Store, approval: Approval, at: number): Promise<Approval | undefined> {
+  const reason = "nobody answered in time";
+  const settled: Approval = { ...approval, status: "expired", reason, decidedBy: "expiry", decidedAt: at };
+  if (!(await store.settleApproval(settled))) return undefined;
+  const { id, tool, digest, responseId } = approval;
+  const details = { approval: id, tool, digest, decision: "deny", approver: "expiry" };
+  await store.audit({ action: "approval", who: "expiry", door: "expiry", responseId, at, details });
+  return settled;
 }
 
 /** Settles all whose time is over; resolves with those. */
@@ -63,8 +70,8 @@ export async function expire(parts: EngineParts): Promise<Approval[]> {
   const over: Approval[] = [];
   for (const approval of await parts.store.approvals({ status: "pending" })) {
     if (approval.expiresAt > now) continue;
-    const settled = expired(approval, now);
-    if (await parts.store.settleApproval(settled)) over.push(settled);
+    const settled = await letExpire(parts.store, approval, now);
+    if (settled) over.push(settled);
   }
   return over;
 }
@@ -129,7 +136,8 @@ export async function settleAnswers(
   }
   for (const { approval_request_id: id, approve, reason } of answers) {
     const decision = approve ? "allow" : "deny";
-    await engine.decide(id, { decision, by: request.owner ?? request.door, ...(reason !== null && { reason }) });
+    const by = { by: request.owner ?? request.door, door: request.door };
+    await engine.decide(id, { decision, ...by, ...(reason !== null && { reason }) });
   }
   for (const approval of asked) {
     if (answers.some((answer) => answer.approval_request_id === approval.id)) continue;

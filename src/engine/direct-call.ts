@@ -21,7 +21,7 @@ export async function directCall(
   options: DirectCallOptions,
 ): Promise<ToolResult> {
   const tool = await findTool(parts, name);
-  const { workspace, mode = "auto", by } = options;
+  const { workspace, mode = "auto", by, door = by } = options;
   const subject = (await tool.subject?.(input, workspace)) ?? {};
   const { deny } = parts.permissions;
   const rules = [mode === "auto" ? { allow: [], ask: [], deny } : parts.permissions];
@@ -36,7 +36,7 @@ export async function directCall(
     why: verdict.why,
   };
   const record = (more: { [key: string]: Json }) => {
-    const entry = { action: "direct_call", who: by, door: by, responseId: null, at: parts.now() } as const;
+    const entry = { action: "direct_call", who: by, door, responseId: null, at: parts.now() } as const;
     return parts.store.audit({ ...entry, details: { ...details, ...more } });
   };
   if (verdict.effect !== "allow") {

@@ -180,6 +180,16 @@ class LocalEngine implements Engine {
   // ---- watch
 
   async *watch(id: string, after = -1, signal?: AbortSignal): AsyncIterable<RunEvent> {
+    const wake = () => this.#runs.get(id)?.wake();
+    signal?.addEventListener("abort", wake, { once: true });
+    try {
+      yield* this.#watch(id, after, signal);
+    } finally {
+      signal?.removeEventListener("abort", wake);
+    }
+  }
+
+  async *#watch(id: string, after: number, signal: AbortSignal | undefined): AsyncIterable<RunEvent> {
     const { store } = this.#parts;
     let cursor = after;
     for (;;) {
@@ -190,10 +200,10 @@ class LocalEngine implements Engine {
         yield event;
         if (isEnd(event)) return;
       }
-      if (signal?.aborted || (this.#stopping && !run)) return;
+      if (signal?.aborted) return;
       if (events.length > 0) continue;
       if (run) {
-        await (this.#runs.has(id) ? run.changed(signal) : Promise.resolve());
+        if (this.#runs.has(id)) await run.changed();
         if (run.failure) throw run.failure;
       } else if (!(await this.#lives(id))) {
         // It waits for a person, or its process is gone: what is stored has been told.

@@ -8,6 +8,7 @@ import type { Entry, MessageItem } from "../types/item.ts";
 import type { HistoryNode } from "../types/model.ts";
 import type { Store, StoredResponse } from "../types/store.ts";
 import type { Run } from "./run.ts";
+import { RETURNED } from "./text.ts";
 
 interface Known {
   node: HistoryNode;
@@ -130,6 +131,8 @@ function withoutCutAnswers(entries: readonly Entry[], ended: boolean): readonly 
     last = Math.max(last, entry.turn);
   }
   return entries.filter((entry) => {
+    // The child tells of it, with its outcome.
+    if (entry.item.type === "mcp_call" && entry.item.error === RETURNED) return false;
     if (finished.has(entry.turn) || entry.meta.synthetic === "steer") return true;
     return ended && entry.turn === last && entry.item.type === "message";
   });

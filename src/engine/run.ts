@@ -25,8 +25,8 @@ export interface Stop {
   returned?: boolean;
 }
 
-/** Events kept in memory for watchers; older ones are read from the store. */
-const RECENT_LIMIT = 2_000;
+/** Events kept in memory for watchers, beside those of the newest commit; older ones are read from the store. */
+const RECENT_LIMIT = 64;
 
 export class Run {
   node: ResponseNode;
@@ -44,7 +44,8 @@ export class Run {
   finished: Promise<void> = Promise.resolve();
   readonly #store: Store;
   readonly #controller = new AbortController();
-  readonly #watchers = new Set<() => void>();
+  /** What all watchers wait for. */
+  #change: PromiseWithResolvers<void> | null = null;
   #batch: Batch | null = null;
   #written: Promise<void> = Promise.resolve();
   #nextSequence: number;
@@ -144,9 +145,10 @@ export class Run {
 
   #publish(batch: Batch): void {
     if (batch.events.length === 0) return;
-    this.#recent.push(...batch.events);
-    this.#published += batch.events.length;
     if (this.#recent.length > RECENT_LIMIT) this.#recent = this.#recent.slice(-RECENT_LIMIT / 2);
+    // A watcher that keeps up finds all of it, however much it is.
+    for (const event of batch.events) this.#recent.push(event);
+    this.#published += batch.events.length;
     this.wake();
   }
 
@@ -159,21 +161,14 @@ export class Run {
   // ---- the watchers
 
   wake(): void {
-    for (const watcher of this.#watchers) watcher();
+    this.#change?.resolve();
+    this.#change = null;
   }
 
-  /** Resolves at the next publication, when the run leaves this process, or when `signal` is aborted. */
-  changed(signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const watcher = () => {
-        this.#watchers.delete(watcher);
-        signal?.removeEventListener("abort", watcher);
-        resolve();
-      };
-      this.#watchers.add(watcher);
-      if (signal?.aborted) watcher();
-      else signal?.addEventListener("abort", watcher);
-    });
+  /** Resolves at the next publication, when the run leaves this process, or when somebody wakes its watchers. */
+  changed(): Promise<void> {
+    this.#change ??= Promise.withResolvers();
+    return this.#change.promise;
   }
 
   /** Published events after a number; undefined where memory does not go back so far. */

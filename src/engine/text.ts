@@ -4,6 +4,9 @@ import type { Entry, Item, MessageItem } from "../types/item.ts";
 import type { FullResponse } from "../types/response.ts";
 import { newId } from "../util/ids.ts";
 
+/** What stands at a call whose response has returned for approval; its child carries it out, under an id of its own. */
+export const RETURNED = "not run: it waits for an approval";
+
 /** A text is one user message. */
 export function itemsOf(input: string | Item[]): Item[] {
   return typeof input === "string" ? [userMessage(input)] : input;

@@ -22,6 +22,7 @@ export interface SqliteOptions {
 
 /** Told of each transaction; what throws before the commit undoes it. */
 export interface TransactionListener {
+  began(): void;
   beforeCommit(): void;
   committed(): void;
   undone(): void;
@@ -42,6 +43,7 @@ export class SqliteDatabase {
       begin: () => {
         try {
           this.run("BEGIN IMMEDIATE");
+          this.listener?.began();
           return true;
         } catch (error) {
           if (isBusy(error)) return false;

@@ -14,6 +14,7 @@ import { ERASED, OUTPUT, PLACES, type ResponseRow } from "./rows.ts";
 import type { Conversations } from "./sqlite-conversations.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import type { Idempotency } from "./sqlite-idempotency.ts";
+import type { Tail } from "./sqlite-tail.ts";
 import type { SqliteTree } from "./sqlite-tree.ts";
 import { LogTruncation } from "./sqlite-truncate.ts";
 
@@ -32,6 +33,7 @@ export class Erasure {
   constructor(parts: {
     db: SqliteDatabase;
     tree: SqliteTree;
+    tail: Tail;
     conversations: Conversations;
     idempotency: Idempotency;
     portion: number;
@@ -42,7 +44,11 @@ export class Erasure {
     this.#conversations = parts.conversations;
     this.#idempotency = parts.idempotency;
     this.#portion = parts.portion;
-    this.#log = new LogTruncation(db, () => this.#finish());
+    this.#log = new LogTruncation(db, async () => {
+      await this.#finish();
+      // What was told of it may still stand in rows that others share; of them nobody but their own is in need.
+      if (db.isOpen && !parts.tail.isEmpty()) await db.write(() => parts.tail.clear());
+    });
     // Left behind by a process that died in between.
     if (this.#left() || this.#log.isDue()) this.#log.schedule();
   }

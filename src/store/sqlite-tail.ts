@@ -12,8 +12,8 @@ import type { RunEvent } from "../types/event.ts";
 import { newProcessName } from "../util/process-name.ts";
 import { addRecords, type EventRecord } from "./codec.ts";
 import { PLACES } from "./rows.ts";
-import type { SqliteDatabase, TransactionListener } from "./sqlite-database.ts";
-import { TailIndex } from "./sqlite-tail-index.ts";
+import type { SqliteDatabase } from "./sqlite-database.ts";
+import { lastEvent, parseRow, rowsOfOthers, TailIndex } from "./sqlite-tail-index.ts";
 
 /** A run of consecutive deltas of one response. */
 export interface Piece {
@@ -41,8 +41,10 @@ const CROWD = 8;
 const AGE = 4_000;
 /** Milliseconds between two looks at what is old. */
 const SWEEP = 1_000;
+/** Responses that one look moves at most. */
+const PORTION = 500;
 
-export class Tail implements TransactionListener {
+export class Tail {
   readonly #db: SqliteDatabase;
   readonly #writer = newProcessName();
   readonly #index: TailIndex;
@@ -60,12 +62,14 @@ export class Tail implements TransactionListener {
   #hasOthers = false;
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(db: SqliteDatabase, { crowd = CROWD, age = AGE }: { crowd?: number | undefined; age?: number | undefined }) {
+  constructor(
+    db: SqliteDatabase,
+    { crowd = CROWD, age = AGE }: { crowd?: number | undefined; age?: number | undefined },
+  ) {
     this.#db = db;
     this.#index = new TailIndex(db, this.#writer);
     this.#crowd = crowd;
     this.#age = age;
-    db.listener = this;
   }
 
   // ---- inside a transaction
@@ -76,11 +80,18 @@ export class Tail implements TransactionListener {
     const first = before?.first ?? events[0]?.sequence_number;
     if (first === undefined) return;
     const records = addRecords([], events);
-    this.#insert(number, first, (before?.count ?? 0) + events.length, before ? [...before.records, ...records] : records);
+    this.#insert(
+      number,
+      first,
+      (before?.count ?? 0) + events.length,
+      before ? [...before.records, ...records] : records,
+    );
   }
 
   /** Deltas, and nothing else: where many come together they share a row. */
   stage(number: number, fence: number, events: readonly RunEvent[]): void {
+    const last = events.at(-1)?.sequence_number ?? 0;
+    if (last >= PLACES) throw new RotundaError("limit_reached", "a response can have no more events");
     const known = this.#staged.get(number);
     this.#staged.set(number, { fence, events: known ? [...known.events, ...events] : events });
   }
@@ -88,10 +99,11 @@ export class Tail implements TransactionListener {
   /** What the tail has of a response goes to `events`, whoever wrote it: before it changes hands. */
   settle(number: number): void {
     const next = lastEvent(this.#db, number) + 1;
-    const own = this.#pending.get(number);
+    const own = this.#taken.has(number) ? undefined : this.#pending.get(number);
     // What another process has meanwhile taken over is no longer ours to write.
-    if (own && own.first !== next && !this.#taken.has(number)) this.#forget(number);
-    if (this.#pending.has(number) || this.#staged.has(number)) {
+    const isOld = own !== undefined && own.first !== next;
+    if (isOld) this.#forget(number);
+    if ((own && !isOld) || this.#staged.has(number)) {
       this.put(number, []);
       return;
     }
@@ -163,9 +175,8 @@ export class Tail implements TransactionListener {
   }
 
   committed(): void {
-    const effects = this.#effects;
+    for (const effect of this.#effects) effect();
     this.undone();
-    for (const effect of effects) effect();
   }
 
   undone(): void {
@@ -173,3 +184,115 @@ export class Tail implements TransactionListener {
     this.#taken.clear();
     this.#staged.clear();
   }
+
+  // ---- reads
+
+  /** What the tail has of an open response, whoever wrote it. `next` is the number after the last event in `events`. */
+  read(number: number, next: () => number): Piece | undefined {
+    const own = this.#pending.get(number);
+    if (!own && this.isEmpty()) return undefined;
+    const first = next();
+    // Where another process has taken it over, what we have of it is old, and in `events`.
+    if (own?.first === first) return own;
+    const { count, records } = this.#index.from(number, first);
+    return count === 0 ? undefined : { first, count, records };
+  }
+
+  // ---- what is old
+
+  #arm(): void {
+    if (this.#timer) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = null;
+      this.#db
+        .write(() => this.#sweep(), false)
+        .catch(() => undefined)
+        .then(() => {
+          if (this.#db.isOpen && (this.#hasRows || this.#hasOthers)) this.#arm();
+        })
+        .catch(() => undefined);
+    }, SWEEP);
+    this.#timer.unref();
+  }
+
+  #sweep(): void {
+    const old = performance.now() - this.#age;
+    let left = PORTION;
+    for (const [number, { since }] of this.#pending) {
+      if (since > old || left-- === 0) break;
+      this.#move(number);
+    }
+    this.#purge();
+    if (this.#hasOthers) this.#strip();
+  }
+
+  /** Everything that can leaves the tail. Inside a transaction. */
+  clear(): void {
+    for (const number of this.#pending.keys()) this.#move(number);
+    this.#purge();
+    this.#strip();
+  }
+
+  #move(number: number): void {
+    const pending = this.#taken.has(number) ? undefined : this.#pending.get(number);
+    if (!pending) return;
+    const ours = "SELECT 1 FROM responses WHERE number = ? AND fence = ? AND ended_at IS NULL";
+    if (this.#db.one(ours, number, pending.fence)) this.put(number, []);
+    else this.#forget(number);
+  }
+
+  /** Rows of this process that hold nothing but what is in `events`. */
+  #purge(): void {
+    if (!this.#hasRows) return;
+    for (const [number, { key }] of this.#pending) {
+      if (this.#taken.has(number)) continue;
+      this.#db.run("DELETE FROM tail WHERE key < ? AND writer = ?", key, this.#writer);
+      return;
+    }
+    this.#db.run("DELETE FROM tail WHERE writer = ?", this.#writer);
+    this.#effects.push(() => {
+      this.#hasRows = false;
+    });
+  }
+
+  /** Takes from other processes' rows what is in `events` too, or has ended: they do not miss it. */
+  #strip(): void {
+    const ends = new Map<number, number>();
+    const endOf = (number: number): number => {
+      let end = ends.get(number);
+      if (end === undefined) {
+        const open = this.#db.one("SELECT 1 FROM responses WHERE number = ? AND ended_at IS NULL", number);
+        end = open ? lastEvent(this.#db, number) : Number.POSITIVE_INFINITY;
+        ends.set(number, end);
+      }
+      return end;
+    };
+    for (const { key, body } of rowsOfOthers(this.#db, 0, this.#writer)) {
+      const pieces = parseRow(body);
+      const needed = pieces.filter(([number, first]) => first > endOf(number));
+      if (needed.length === 0) this.#db.run("DELETE FROM tail WHERE key = ?", key);
+      else if (needed.length < pieces.length) {
+        this.#db.run("UPDATE tail SET body = ? WHERE key = ?", JSON.stringify(needed), key);
+      }
+    }
+    this.#effects.push(() => {
+      this.#hasOthers = false;
+    });
+  }
+
+  isEmpty(): boolean {
+    return this.#db.one("SELECT 1 FROM tail LIMIT 1") === undefined;
+  }
+
+  /** Before the database is closed. What a lock keeps from leaving is found by whoever claims its responses. */
+  close(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+    this.#db.flush();
+    for (let tries = 0; tries < 10 && (this.#hasRows || this.#hasOthers); tries++) {
+      this.#db.write(() => this.clear()).catch(() => undefined);
+      this.#db.flush();
+    }
+    if (this.#timer) clearTimeout(this.#timer);
+  }
+}

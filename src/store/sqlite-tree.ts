@@ -9,9 +9,11 @@ import type { RunEvent } from "../types/event.ts";
 import type { Item } from "../types/item.ts";
 import { LOCAL, type ResponseNode, type Status } from "../types/response.ts";
 import type { IdKind, ResponseFilter, StoredResponse } from "../types/store.ts";
-import { decodeEvents } from "./codec.ts";
+import { decodeEvents, decodeRecords } from "./codec.ts";
 import { damaged, type EntryRow, ERASED, entryOf, hashOf, nodeOf, PLACES, type ResponseRow } from "./rows.ts";
 import type { Parameter, SqliteDatabase } from "./sqlite-database.ts";
+import type { Tail } from "./sqlite-tail.ts";
+import { lastEvent } from "./sqlite-tail-index.ts";
 
 const openStatuses: readonly Status[] = ["queued", "in_progress", "waiting"];
 
@@ -50,9 +52,11 @@ export function listQuery(filter: ResponseFilter): { sql: string; parameters: Pa
 
 export class SqliteTree {
   readonly #db: SqliteDatabase;
+  readonly #tail: Tail;
 
-  constructor(db: SqliteDatabase) {
+  constructor(db: SqliteDatabase, tail: Tail) {
     this.#db = db;
+    this.#tail = tail;
   }
 
   /** Undefined also where it was deleted. */
@@ -146,17 +150,20 @@ export class SqliteTree {
   }
 
   events(responseId: string, after: number, limit: number): RunEvent[] {
-    const number = this.row(responseId)?.number;
-    if (number === undefined) return [];
-    const rows = this.#db.all<{ first: number; body: string }>(
-      `SELECT key & 16777215 AS first, body FROM events
+    const response = this.row(responseId);
+    if (!response) return [];
+    const { number } = response;
+    const rows = this.#db.all<{ first: number; last: number; body: string }>(
+      `SELECT key & 16777215 AS first, last, body FROM events
        WHERE key BETWEEN ? AND ? AND last > ? ORDER BY key LIMIT ?`,
       number * PLACES,
       number * PLACES + PLACES - 1,
       after,
       limit,
     );
-    if (rows.length === 0) return [];
+    const next = () => (rows.at(-1)?.last ?? lastEvent(this.#db, number)) + 1;
+    const tail = response.ended_at === null && rows.length < limit ? this.#tail.read(number, next) : undefined;
+    if (rows.length === 0 && (!tail || tail.first + tail.count <= after + 1)) return [];
     const items: Item[] = [];
     for (const row of this.entryRows(number)) {
       if (row.side === 1) items[row.position] = entryOf(row, responseId).item;
@@ -164,12 +171,14 @@ export class SqliteTree {
     const added = new Map<number, Item>();
     const itemAt = (index: number) => items[index] ?? added.get(index) ?? this.#itemAdded(number, after, index);
     const events: RunEvent[] = [];
-    for (const row of rows) {
-      for (const event of decodeEvents(row.first, row.body, itemAt)) {
+    const add = (decoded: readonly RunEvent[]) => {
+      for (const event of decoded) {
         if (event.type === "response.output_item.added") added.set(event.output_index, event.item);
         if (event.sequence_number > after && events.length < limit) events.push(event);
       }
-    }
+    };
+    for (const row of rows) add(decodeEvents(row.first, row.body, itemAt));
+    if (tail) add(decodeRecords(tail.first, tail.records, itemAt));
     return events;
   }
 

@@ -23,7 +23,6 @@ import type {
   StoredResponse,
 } from "../types/store.ts";
 import { processState } from "../util/process-name.ts";
-import { encodeEvents } from "./codec.ts";
 import { bodyOf, damaged, hashOf, metaText, nodeOf, OUTPUT, PLACES } from "./rows.ts";
 import { AuditLog } from "./sqlite-audit.ts";
 import { Conversations } from "./sqlite-conversations.ts";
@@ -31,8 +30,10 @@ import { SqliteDatabase, type SqliteOptions } from "./sqlite-database.ts";
 import { Erasure } from "./sqlite-erase.ts";
 import { Idempotency } from "./sqlite-idempotency.ts";
 import { openDatabase } from "./sqlite-open.ts";
+import { OpenResponses } from "./sqlite-open-responses.ts";
 import { Outbox } from "./sqlite-outbox.ts";
 import { Records } from "./sqlite-records.ts";
+import { Tail } from "./sqlite-tail.ts";
 import { SqliteTree } from "./sqlite-tree.ts";
 import { UsageLedger } from "./sqlite-usage.ts";
 
@@ -49,6 +50,8 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
 class SqliteStore extends Records implements Store {
   readonly #db: SqliteDatabase;
   readonly #lease: number;
+  readonly #tail: Tail;
+  readonly #open: OpenResponses;
   readonly #tree: SqliteTree;
   readonly #conversations: Conversations;
   readonly #idempotency: Idempotency;
@@ -62,7 +65,18 @@ class SqliteStore extends Records implements Store {
     super(db);
     this.#db = db;
     this.#lease = options.lease ?? LEASE;
-    this.#tree = new SqliteTree(db);
+    this.#tail = new Tail(db, { crowd: options.crowd, age: options.tailAge });
+    this.#open = new OpenResponses(db);
+    db.listener = {
+      began: () => this.#open.began(),
+      beforeCommit: () => this.#tail.beforeCommit(),
+      committed: () => this.#tail.committed(),
+      undone: () => {
+        this.#tail.undone();
+        this.#open.forgetAll();
+      },
+    };
+    this.#tree = new SqliteTree(db, this.#tail);
     this.#conversations = new Conversations(db, this.#tree);
     this.#idempotency = new Idempotency(db);
     this.#audit = new AuditLog(db);
@@ -71,6 +85,7 @@ class SqliteStore extends Records implements Store {
     this.#erasure = new Erasure({
       db,
       tree: this.#tree,
+      tail: this.#tail,
       conversations: this.#conversations,
       idempotency: this.#idempotency,
       portion: options.portion ?? PORTION,
@@ -112,7 +127,7 @@ class SqliteStore extends Records implements Store {
     );
     const number = row?.number ?? 0;
     for (const entry of input) this.#putEntry(number, entry);
-    this.#putEvents(number, events);
+    this.#tail.put(number, events);
     if (conversation) this.#conversations.point(conversation, node);
     if (idempotency) {
       this.#idempotency.take({ ...idempotency, owner: node.owner, responseId: node.id, answer: null });
@@ -130,19 +145,6 @@ class SqliteStore extends Records implements Store {
     );
   }
 
-  #putEvents(number: number, events: readonly RunEvent[]): void {
-    const first = events[0]?.sequence_number;
-    if (first === undefined) return;
-    const last = first + events.length - 1;
-    if (last >= PLACES) throw new RotundaError("limit_reached", "a response can have no more events");
-    this.#db.run(
-      "INSERT INTO events (key, last, body) VALUES (?, ?, ?)",
-      number * PLACES + first,
-      last,
-      encodeEvents(events),
-    );
-  }
-
   append(batch: Batch, now: boolean): Promise<void> {
     return this.#db.write(() => this.#apply(batch), now);
   }
@@ -153,16 +155,16 @@ class SqliteStore extends Records implements Store {
 
   #apply(batch: Batch): void {
     batch.sealed = true;
-    const open = this.#db.one<{ number: number }>(
-      "SELECT number FROM responses WHERE id = ? AND fence = ? AND ended_at IS NULL",
-      batch.responseId,
-      batch.fence,
-    );
-    if (!open) {
+    const number = this.#open.numberOf(batch.responseId, batch.fence);
+    if (number === undefined) {
       throw new RotundaError("owned_elsewhere", `response ${batch.responseId} is no longer run by this process`);
     }
-    this.#putEvents(open.number, batch.events);
-    for (const entry of batch.entries) this.#putEntry(open.number, entry);
+    if (isDeltasOnly(batch)) {
+      this.#tail.stage(number, batch.fence, batch.events);
+      return;
+    }
+    this.#tail.put(number, batch.events);
+    for (const entry of batch.entries) this.#putEntry(number, entry);
     for (const output of batch.outputs) {
       this.#db.run(
         "INSERT INTO outputs (item_id, response_id, text) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET text = excluded.text",
@@ -189,6 +191,7 @@ class SqliteStore extends Records implements Store {
       if (waits) this.#outbox.waits(node);
       return;
     }
+    this.#open.forget(id);
     this.#db.run(
       "UPDATE responses SET status = ?, body = ?, ended_at = ?, hash = ?, process = NULL WHERE id = ?",
       row.status,
@@ -259,6 +262,8 @@ class SqliteStore extends Records implements Store {
         const state = processState(row.process);
         if (state === "alive" || (state === "elsewhere" && row.lease_until > Date.now())) return undefined;
       }
+      this.#tail.settle(row.number);
+      this.#open.forget(responseId);
       const fence = row.fence + 1;
       this.#db.run(
         "UPDATE responses SET process = ?, fence = ?, lease_until = ? WHERE id = ?",
@@ -273,7 +278,11 @@ class SqliteStore extends Records implements Store {
 
   async release(responseId: string, lease: Lease): Promise<void> {
     const sql = "UPDATE responses SET process = NULL WHERE id = ? AND fence = ?";
-    await this.#db.write(() => this.#db.run(sql, responseId, lease.fence));
+    await this.#db.write(() => {
+      const number = this.#open.numberOf(responseId, lease.fence);
+      if (number !== undefined) this.#tail.put(number, []);
+      this.#db.run(sql, responseId, lease.fence);
+    });
   }
 
   async renew(process: string): Promise<void> {
@@ -346,9 +355,15 @@ class SqliteStore extends Records implements Store {
 
   async close(): Promise<void> {
     try {
+      this.#tail.close();
       this.#erasure.close();
     } finally {
       this.#db.close();
     }
   }
+}
+
+function isDeltasOnly({ events, entries, outputs, approvals, audits, node }: Batch): boolean {
+  if (events.length === 0 || entries.length + outputs.length + approvals.length + audits.length > 0) return false;
+  return node === null && events.every((event) => "delta" in event);
 }

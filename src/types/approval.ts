@@ -41,6 +41,10 @@ export interface Decision {
   reason?: string;
   /** Who decided: "terminal", "cli", a token's name. */
   by: string;
+  /** For the audit log: "local" or a token's id. Default: `by`. */
+  who?: string;
+  /** For the audit log: the door that the answer came through. Default: `by`. */
+  door?: string;
 }
 
 /** A rule that came from an answer. */

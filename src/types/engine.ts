@@ -40,6 +40,8 @@ export interface DirectCallOptions {
   signal?: AbortSignal;
   /** Who asks: "cli", an owner. */
   by: string;
+  /** For the audit log. Default: `by`. */
+  door?: string;
   /** Default "auto": whoever asks is the approval. */
   mode?: PermissionMode;
 }

@@ -63,6 +63,8 @@ export interface FunctionCallItem {
   name: string;
   /** Set where the client nested its tool in a namespace. */
   namespace?: string;
+  /** Its tool takes free text: the client knows the call as a `custom_tool_call` with the `input` of these arguments. */
+  custom?: true;
   /** The arguments as the model wrote them: JSON text, not checked. */
   arguments: string;
   status: ItemStatus;
@@ -72,6 +74,8 @@ export interface FunctionCallOutputItem {
   type: "function_call_output";
   id: string;
   call_id: string;
+  /** It answers a call whose tool takes free text. */
+  custom?: true;
   output: string;
   status: ItemStatus;
 }

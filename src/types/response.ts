@@ -115,8 +115,11 @@ export interface ClientTool {
   description?: string;
   parameters?: JsonSchema;
   strict?: boolean;
-  /** Where the client nested it in a namespace: how the client calls it. `name` is what the model sees. */
-  wire?: { namespace: string; name: string };
+  /**
+   * Fields of the item of a call, where the client knows the tool otherwise than the model does: nested in a
+   * namespace, by another name, or as one that takes free text.
+   */
+  wire?: { namespace?: string; name?: string; custom?: true };
 }
 
 /** Who a response belongs to: "local" (whoever may use this machine's state directory) or the id of a token. */

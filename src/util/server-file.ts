@@ -37,11 +37,15 @@ export function readServerFile(stateDirectory: string): ServerFile | undefined {
   }
 }
 
-/** Says that this process serves; returns what takes it back. */
+/**
+ * Says that this process serves; returns what takes it back. Where another server of this directory lives already,
+ * that one stays the one that is found.
+ */
 export function writeServerFile(
   stateDirectory: string,
   given: Pick<ServerFile, "url" | "version" | "flags" | "workspace">,
 ): () => void {
+  if (readServerFile(stateDirectory)) return () => undefined;
   const path = pathIn(stateDirectory);
   const file: ServerFile = { ...given, process: newProcessName(), pid: process.pid, startedAt: Date.now() };
   const draft = `${path}.${process.pid}`;

@@ -1,7 +1,7 @@
 /** The whole server on real ports: a scripted endpoint, the app as main.ts builds it, the door; and a client's first steps. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createApp } from "../../src/app.ts";
+import { type AppOptions, createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { createHttpDoor, type HttpDoor, type HttpDoorOptions } from "../../src/doors/http/server.ts";
 import { startUpstream, type Upstream, type UpstreamOptions, type UpstreamScript } from "../../src/testing/upstream.ts";
@@ -51,6 +51,7 @@ export interface ServedOptions {
   /** Further lines of rotunda.yaml (JSON is YAML). */
   config?: object;
   door?: Partial<HttpDoorOptions>;
+  app?: Partial<AppOptions>;
   upstream?: UpstreamOptions;
   /** On what another one left behind. */
   folder?: string;
@@ -75,7 +76,7 @@ export async function serve(script: UpstreamScript, options: ServedOptions = {})
     ROTUNDA_CONFIG: file,
   };
   const load = () => loadConfig({ workspace, environment });
-  const app = await createApp({ config: await load(), workspace, environment, load });
+  const app = await createApp({ config: await load(), workspace, environment, load, ...options.app });
   const door = createHttpDoor(app, { port: 0, accessLog: false, log: () => undefined, ...options.door });
   const url = await door.listen();
   const token = ensureLocalToken(state);

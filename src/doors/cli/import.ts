@@ -66,6 +66,8 @@ async function take(app: App, plan: ImportPlan, dryRun: boolean): Promise<Outcom
   outcome.settingsChanged = JSON.stringify(merged) !== JSON.stringify(before);
   if (!dryRun && outcome.settingsChanged) {
     await app.settings.change((draft) => void mergeSettings(draft, plan.settings));
+    const entry = { who: "cli", door: "cli", responseId: null, at: Date.now(), details: { imported: plan.source } };
+    await app.store.audit({ action: "settings", ...entry });
   }
   const known = plan.conversations.length > 0 ? await importedBefore(app) : new Set();
   for (const conversation of plan.conversations) {

@@ -48,7 +48,9 @@ export async function serve(context: CommandContext, options: ServeOptions, flag
     err(`${errStyle.red("rotunda:")} ${visible(error.message)}\n  ${visible(error.remedy ?? "")}\n`);
     return 1;
   }
-  const given = { url, version: ROTUNDA_VERSION, flags, workspace: context.workspace };
+  // Clients of this machine come over loopback, whatever else it listens on.
+  const near = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
+  const given = { url: near, version: ROTUNDA_VERSION, flags, workspace: context.workspace };
   const withdraw = writeServerFile(app.stateDirectory, given);
   process.once("exit", withdraw);
   if (served.open)

@@ -55,7 +55,8 @@ export const answerApproval: Handler<AnswerApproval> = async (context, body) => 
     throw new RotundaError("insufficient_scope", 'An answer with scope "always" needs the scope admin');
   }
   const { app, identity } = context;
-  const decision = { decision: approved ? "allow" : "deny", scope, by: identity.name } as const;
+  const by = { by: identity.name, who: identity.owner, door: "http" };
+  const decision = { decision: approved ? "allow" : "deny", scope, ...by } as const;
   try {
     await app.engine.decide(id, { ...decision, ...(reason !== undefined && { reason }) });
   } catch (error) {
@@ -86,9 +87,12 @@ async function visibleRules(context: RequestContext): Promise<LearnedRule[]> {
 
 export const removeRule: Handler = async (context) => {
   const { id = "" } = context.params;
-  const known = (await visibleRules(context)).some((rule) => rule.id === id);
-  if (!known || !(await context.app.store.removeRule(id)))
-    throw new RotundaError("not_found", `there is no rule ${id}`);
+  const { app, identity } = context;
+  const known = (await visibleRules(context)).find((rule) => rule.id === id);
+  if (!known || !(await app.store.removeRule(id))) throw new RotundaError("not_found", `there is no rule ${id}`);
+  const details = { rule: known.rule, scope: known.scope, removed: true };
+  const entry = { who: identity.owner, door: "http", responseId: null, at: Date.now(), details };
+  await app.store.audit({ action: "settings", ...entry });
   context.json(200, { id, deleted: true });
 };
 

@@ -3,9 +3,10 @@
  *
  * Invariant: every message counts, in its order; one that cannot be understood is an error that names its place.
  */
-import type { Item } from "../../types/item.ts";
+import type { FunctionCallItem, Item } from "../../types/item.ts";
 import type { Json, JsonObject } from "../../types/json.ts";
 import { newId } from "../../util/ids.ts";
+import { customArguments } from "./custom-tools.ts";
 import { DoorError } from "./errors.ts";
 import { message, readContent } from "./input-items.ts";
 
@@ -15,10 +16,17 @@ function wrong(param: string, text: string): DoorError {
 
 /** Throws `usage` with the place as `param`. */
 export function readMessages(messages: readonly Record<string, unknown>[]): Item[] {
-  return messages.flatMap((raw, index) => readOne(raw as JsonObject, `messages[${index}]`));
+  const legacy: LegacyCalls = { ids: new Map(), count: 0 };
+  return messages.flatMap((raw, index) => readOne(raw as JsonObject, `messages[${index}]`, legacy));
 }
 
-function readOne(raw: JsonObject, param: string): Item[] {
+/** Calls in the words that `tool_calls` replaced have no ids: a result belongs to the last call of its name. */
+interface LegacyCalls {
+  ids: Map<string, string>;
+  count: number;
+}
+
+function readOne(raw: JsonObject, param: string, legacy: LegacyCalls): Item[] {
   const { role } = raw;
   switch (role) {
     case "system":
@@ -27,16 +35,17 @@ function readOne(raw: JsonObject, param: string): Item[] {
       if (raw.content === undefined || raw.content === null) throw wrong(`${param}.content`, "it is missing");
       return [message(role, readContent(raw.content, false, `${param}.content`))];
     case "assistant":
-      return readAssistant(raw, param);
+      return readAssistant(raw, param, legacy);
     case "tool":
+      return [readToolResult(raw, raw.tool_call_id, `${param}.tool_call_id`, param)];
     case "function":
-      return [readToolResult(raw, param)];
+      return [readToolResult(raw, legacy.ids.get(String(raw.name)) ?? raw.name, `${param}.name`, param)];
     default:
       throw wrong(`${param}.role`, "it can be system, developer, user, assistant or tool");
   }
 }
 
-function readAssistant(raw: JsonObject, param: string): Item[] {
+function readAssistant(raw: JsonObject, param: string, legacy: LegacyCalls): Item[] {
   const items: Item[] = [];
   const { reasoning_content: reasoning } = raw;
   if (typeof reasoning === "string" && reasoning !== "") {
@@ -48,6 +57,7 @@ function readAssistant(raw: JsonObject, param: string): Item[] {
   const calls = raw.tool_calls ?? [];
   if (!Array.isArray(calls)) throw wrong(`${param}.tool_calls`, "it must be a list");
   for (const [index, call] of calls.entries()) items.push(readCall(call, `${param}.tool_calls[${index}]`));
+  if (raw.function_call) items.push(readLegacyCall(raw.function_call, `${param}.function_call`, legacy));
   // An empty answer is an answer all the same.
   if (items.length === 0) items.push(message("assistant", [{ type: "output_text", text: "", annotations: [] }]));
   return items;
@@ -55,18 +65,31 @@ function readAssistant(raw: JsonObject, param: string): Item[] {
 
 function readCall(call: Json, param: string): Item {
   const given = asObject(call, param);
-  const called = asObject(given.function ?? given.custom ?? null, `${param}.function`);
-  const { name } = called;
-  const written = called.arguments ?? called.input ?? "";
-  if (typeof name !== "string" || name === "") throw wrong(`${param}.function.name`, "it is missing");
+  const custom = given.type === "custom";
+  const called = asObject(
+    (custom ? given.custom : given.function) ?? null,
+    `${param}.${custom ? "custom" : "function"}`,
+  );
   if (typeof given.id !== "string") throw wrong(`${param}.id`, "it is missing");
-  const text = typeof written === "string" ? written : JSON.stringify(written);
-  return { type: "function_call", id: newId("fc"), call_id: given.id, name, arguments: text, status: "completed" };
+  if (!custom) return callItem(called, given.id, `${param}.function`);
+  return { ...callItem({ ...called, arguments: customArguments(called.input) }, given.id, `${param}.custom`), custom };
 }
 
-function readToolResult(raw: JsonObject, param: string): Item {
-  const id = raw.tool_call_id ?? raw.name;
-  if (typeof id !== "string") throw wrong(`${param}.tool_call_id`, "it is missing");
+function readLegacyCall(call: Json, param: string, legacy: LegacyCalls): Item {
+  const id = `call_${legacy.count++}`;
+  const item = callItem(asObject(call, param), id, param);
+  legacy.ids.set(item.name, id);
+  return item;
+}
+
+function callItem({ name, arguments: written = "" }: JsonObject, call_id: string, param: string): FunctionCallItem {
+  if (typeof name !== "string" || name === "") throw wrong(`${param}.name`, "it is missing");
+  const text = typeof written === "string" ? written : JSON.stringify(written);
+  return { type: "function_call", id: newId("fc"), call_id, name, arguments: text, status: "completed" };
+}
+
+function readToolResult(raw: JsonObject, id: Json | undefined, place: string, param: string): Item {
+  if (typeof id !== "string") throw wrong(place, "it is missing");
   const parts = readContent(raw.content ?? "", false, `${param}.content`);
   const output = parts.map((part) => ("text" in part ? part.text : "[image]")).join("\n");
   return { type: "function_call_output", id: newId("fco"), call_id: id, output, status: "completed" };

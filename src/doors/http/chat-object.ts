@@ -1,10 +1,11 @@
 /** Chat completion: a response of ours as `/v1/chat/completions` shows it. */
 import { type ErrorCode, RotundaError } from "../../types/error.ts";
-import type { Item, Usage } from "../../types/item.ts";
+import type { FunctionCallItem, Item, Usage } from "../../types/item.ts";
 import type { JsonObject } from "../../types/json.ts";
 import type { FullResponse, ResponseNode } from "../../types/response.ts";
+import { customInput } from "./custom-tools.ts";
 
-export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter";
+export type FinishReason = "stop" | "length" | "tool_calls" | "function_call" | "content_filter";
 
 export const SEPARATOR = "\n\n";
 
@@ -28,19 +29,31 @@ export function completionObject(response: FullResponse): JsonObject {
     content: text === "" && calls.length > 0 ? null : text,
     refusal: refusalOf(response.output),
     ...(reasoning !== "" && { reasoning_content: reasoning }),
-    ...(calls.length > 0 && {
-      tool_calls: calls.map((call) => ({
-        id: call.call_id,
-        type: "function",
-        function: { name: call.name, arguments: call.arguments },
-      })),
-    }),
+    ...callFields(calls, isLegacy(response)),
   };
   return {
     ...completionBase(response, "chat.completion"),
     choices: [{ index: 0, message, logprobs: null, finish_reason: finishReason(response, calls.length > 0) }],
     usage: chatUsage(response.usage),
     rotunda: extension(response),
+  };
+}
+
+/** The client asked in the words that `tools` replaced. */
+export function isLegacy({ settings }: ResponseNode): boolean {
+  return settings.wire?.functions === true;
+}
+
+function callFields(calls: readonly FunctionCallItem[], legacy: boolean): JsonObject {
+  const [first] = calls;
+  if (!first) return {};
+  if (legacy) return { function_call: { name: first.name, arguments: first.arguments } };
+  return {
+    tool_calls: calls.map(({ call_id: id, name, arguments: written, custom }) =>
+      custom
+        ? { id, type: "custom", custom: { name, input: customInput(written) } }
+        : { id, type: "function", function: { name, arguments: written } },
+    ),
   };
 }
 
@@ -75,10 +88,12 @@ export function failureOf(response: ResponseNode): RotundaError | undefined {
 
 const LIMITS = new Set(["max_output_tokens", "max_tokens", "max_time", "output_limit"]);
 
-export function finishReason({ incompleteReason: reason }: ResponseNode, calls: boolean): FinishReason {
+export function finishReason(node: ResponseNode, calls: boolean): FinishReason {
+  const { incompleteReason: reason } = node;
   if (reason === "content_filter") return "content_filter";
   if (reason !== null && LIMITS.has(reason)) return "length";
-  return calls ? "tool_calls" : "stop";
+  if (!calls) return "stop";
+  return isLegacy(node) ? "function_call" : "tool_calls";
 }
 
 export function chatUsage(usage: Usage): JsonObject {

@@ -9,7 +9,7 @@ import type { Approver, RunRequest } from "../../types/engine.ts";
 import { toRotundaError } from "../../types/error.ts";
 import type { Item } from "../../types/item.ts";
 import type { JsonObject } from "../../types/json.ts";
-import type { Conversation, RunSettings } from "../../types/response.ts";
+import type { ClientTool, Conversation, RunSettings } from "../../types/response.ts";
 import { newId } from "../../util/ids.ts";
 import { oneLine } from "../../util/text.ts";
 import { ownConversation } from "./access.ts";
@@ -18,7 +18,8 @@ import type { CreateCompletion } from "./chat-schemas.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
 import { chooseModel } from "./model-choice.ts";
-import { formatOf, functionTool, parked } from "./responses-request.ts";
+import { formatOf, NO_LOGPROBS, parked, servedTools } from "./responses-request.ts";
+import { applyToolChoice, checkNames, clientTool, wrong } from "./responses-tools.ts";
 
 /** Milliseconds in which another door may answer an approval before the call is denied. */
 const PATIENCE = 10_000;
@@ -43,14 +44,15 @@ export async function chatRequest(
   body: CreateCompletion,
   keep: boolean,
 ): Promise<ChatRequest> {
-  if (body.n !== undefined && body.n !== null && body.n !== 1)
-    throw new DoorError("usage", "Only one choice is made for each request.", { param: "n" });
+  check(body);
   const { profile, model, agent } = await chooseModel(context, body.model);
   const given = messagesOf(body);
   const place = await placeOf(context, body.conversation_id ?? undefined, titleOf(given), keep);
   const items = readMessages(place.known ? newMessages(given) : given);
   if (items.length === 0) throw missing();
   const settings = settingsOf(body);
+  const choice = toolChoiceOf(body);
+  applyToolChoice(settings, choice, await servedTools(context, choice, profile.name));
   if (!agent) settings.plain = true;
   const input = agent ? items : withInstructions(items, settings);
   const way = profile.onApproval ?? "auto";
@@ -71,6 +73,17 @@ export async function chatRequest(
       ...(way === "wait" && { approver: parked }),
     },
   };
+}
+
+/** What would change the answer and cannot be done is refused; what is a hint only may be passed over. */
+function check(body: CreateCompletion): void {
+  if ((body.n ?? 1) !== 1) throw wrong("n", "Only one choice is made for each request.");
+  if (body.logprobs) throw wrong("logprobs", NO_LOGPROBS);
+  if (body.top_logprobs) throw wrong("top_logprobs", NO_LOGPROBS);
+  if (body.modalities?.some((one) => one !== "text")) throw wrong("modalities", "Answers are text here.");
+  if (Object.keys(body.logit_bias ?? {}).length > 0) throw wrong("logit_bias", "Tokens cannot be weighted here.");
+  if (body.moderation) throw wrong("moderation", "Nothing is moderated here: leave it out.");
+  if (Object.keys(body.metadata ?? {}).length > 16) throw wrong("metadata", "metadata has more than 16 pairs.");
 }
 
 function missing(): DoorError {
@@ -134,15 +147,7 @@ async function begin(context: RequestContext, name: string, title: string): Prom
 
 function settingsOf(body: CreateCompletion): RunSettings {
   const settings: RunSettings = { foreground: true };
-  const clientTools = (body.tools ?? []).flatMap((tool, index) => {
-    if (tool.type !== "function") return [];
-    const called = tool.function;
-    if (typeof called !== "object" || called === null)
-      throw new DoorError("usage", "A function is missing.", { param: `tools[${index}].function` });
-    return [functionTool(called as Record<string, unknown>, `tools[${index}].function`)];
-  });
-  for (const [index, called] of (body.functions ?? []).entries())
-    clientTools.push(functionTool(called, `functions[${index}]`));
+  const clientTools = clientToolsOf(body);
   if (clientTools.length > 0) settings.clientTools = clientTools;
   const maxOutputTokens = body.max_completion_tokens ?? body.max_tokens;
   if (maxOutputTokens) settings.maxOutputTokens = maxOutputTokens;
@@ -154,9 +159,33 @@ function settingsOf(body: CreateCompletion): RunSettings {
   const sampling = samplingOf(body);
   if (Object.keys(sampling).length > 0) settings.sampling = sampling;
   applyFormat(settings, body);
-  applyChoice(settings, body);
   settings.wire = { ...(body.model && { model: body.model }), ...(body.user !== undefined && { user: body.user }) };
+  if (isLegacy(body)) {
+    settings.wire.functions = true;
+    // Their answer has room for one call.
+    settings.parallel = false;
+  }
   return settings;
+}
+
+/** Asked in the words that `tools` replaced, and so answered in them. */
+function isLegacy(body: CreateCompletion): boolean {
+  return (body.functions ?? []).length > 0 && (body.tools ?? []).length === 0;
+}
+
+function clientToolsOf(body: CreateCompletion): ClientTool[] {
+  const clientTools = (body.tools ?? []).flatMap((tool, index) => {
+    const { type } = tool;
+    if (type !== "function" && type !== "custom") return [];
+    const param = `tools[${index}].${type}`;
+    const called = tool[type];
+    if (typeof called !== "object" || called === null) throw wrong(param, "It is missing.");
+    return [clientTool(tool, called as Record<string, unknown>, param)];
+  });
+  for (const [index, called] of (body.functions ?? []).entries())
+    clientTools.push(clientTool({ type: "function" }, called, `functions[${index}]`));
+  checkNames(clientTools);
+  return clientTools;
 }
 
 function samplingOf(body: CreateCompletion): NonNullable<RunSettings["sampling"]> {
@@ -180,17 +209,21 @@ function applyFormat(settings: RunSettings, body: CreateCompletion): void {
   } else throw new DoorError("usage", "It can be text, json_object or json_schema.", { param: "response_format.type" });
 }
 
-function applyChoice(settings: RunSettings, { tool_choice: choice }: CreateCompletion): void {
-  if (choice === undefined || choice === null || choice === "auto") return;
-  if (choice === "none" || choice === "required") {
-    settings.toolChoice = choice;
-    if (choice === "none") delete settings.clientTools;
-    return;
+/** The choice in the form that the Responses API has. */
+function toolChoiceOf({ tool_choice: choice, function_call: call }: CreateCompletion): unknown {
+  if (choice === undefined || choice === null) {
+    return typeof call === "object" && call !== null ? { type: "function", name: call.name } : call;
   }
-  const called = typeof choice === "object" ? (choice.function as JsonObject | undefined) : undefined;
-  const name = called?.name;
-  if (typeof name !== "string") {
-    throw new DoorError("usage", "It can be none, auto, required, or name a function.", { param: "tool_choice" });
-  }
-  settings.toolChoice = { name };
+  return typeof choice === "object" ? flatChoice(choice) : choice;
+}
+
+/** `{type, function: {name}}` becomes `{type, name}`, alone or in a list of allowed ones. */
+function flatChoice(choice: Record<string, unknown>): Record<string, unknown> {
+  const nested = choice[String(choice.type)];
+  if (typeof nested !== "object" || nested === null) return choice;
+  const { tools, ...fields } = nested as Record<string, unknown>;
+  const flat = { ...fields, type: choice.type };
+  return Array.isArray(tools)
+    ? { ...flat, tools: tools.map((tool: Record<string, unknown>) => flatChoice(tool)) }
+    : flat;
 }

@@ -7,7 +7,8 @@
 import type { App } from "../../types/app.ts";
 import { isEnd, type OutputItemEvent, type RunEvent } from "../../types/event.ts";
 import type { ResponseNode } from "../../types/response.ts";
-import { chatUsage, completionBase, extension, failureOf, finishReason, SEPARATOR } from "./chat-object.ts";
+import { chatUsage, completionBase, extension, failureOf, finishReason, isLegacy, SEPARATOR } from "./chat-object.ts";
+import { InputReader } from "./custom-tools.ts";
 
 export interface ChatStreamOptions {
   app: App;
@@ -50,7 +51,7 @@ class Chunks {
 export async function* chatFrames(options: ChatStreamOptions, events: AsyncIterable<RunEvent>): AsyncIterable<string> {
   const { app, node } = options;
   const chunks = new Chunks(node, options.includeUsage);
-  const translate = new Translation(chunks);
+  const translate = new Translation(chunks, isLegacy(node));
   yield chunks.delta('{"role":"assistant","content":"","refusal":null}');
   for await (const event of events) {
     const frame = translate.frame(event);
@@ -72,10 +73,14 @@ class Translation {
   readonly #chunks: Chunks;
   /** Index among the client's calls, by output index. */
   readonly #places = new Map<number, number>();
+  /** Of calls of custom tools, by their index. */
+  readonly #readers = new Map<number, InputReader>();
+  readonly #legacy: boolean;
   #texts = 0;
 
-  constructor(chunks: Chunks) {
+  constructor(chunks: Chunks, legacy: boolean) {
     this.#chunks = chunks;
+    this.#legacy = legacy;
   }
 
   get calls(): number {
@@ -107,13 +112,34 @@ class Translation {
     if (item.type !== "function_call") return undefined;
     const index = this.#places.size;
     this.#places.set(output_index, index);
-    const call = { index, id: item.call_id, type: "function", function: { name: item.name, arguments: "" } };
-    return this.#chunks.delta(`{"tool_calls":[${JSON.stringify(call)}]}`);
+    const { call_id: id, name, custom } = item;
+    if (this.#legacy) return this.#legacyCall(index, { name, arguments: "" });
+    if (custom) this.#readers.set(index, new InputReader());
+    return this.#call({
+      index,
+      id,
+      ...(custom
+        ? { type: "custom", custom: { name, input: "" } }
+        : { type: "function", function: { name, arguments: "" } }),
+    });
   }
 
   #arguments(place: number, delta: string): string | undefined {
     const index = this.#places.get(place);
     if (index === undefined) return undefined;
-    return this.#chunks.delta(`{"tool_calls":[{"index":${index},"function":{"arguments":${JSON.stringify(delta)}}}]}`);
+    if (this.#legacy) return this.#legacyCall(index, { arguments: delta });
+    const reader = this.#readers.get(index);
+    if (!reader) return this.#call({ index, function: { arguments: delta } });
+    const input = reader.add(delta);
+    return input === "" ? undefined : this.#call({ index, custom: { input } });
+  }
+
+  #call(call: object): string {
+    return this.#chunks.delta(`{"tool_calls":[${JSON.stringify(call)}]}`);
+  }
+
+  /** There is room for one. */
+  #legacyCall(index: number, call: object): string | undefined {
+    return index === 0 ? this.#chunks.delta(`{"function_call":${JSON.stringify(call)}}`) : undefined;
   }
 }

@@ -21,6 +21,8 @@ const FIRST_SIGN = 5_000;
 
 export const createCompletion: Handler<CreateCompletion> = async (context, body) => {
   const speakmcp = speaksSpeakmcp(context);
+  // What cannot be streamed must not run either.
+  if (body.stream) context.reserveStream();
   const release = await context.acquireRun();
   let node: ResponseNode;
   let name: string | undefined;

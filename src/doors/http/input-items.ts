@@ -7,6 +7,7 @@
 import type { ContentPart, Item, ItemStatus, McpCallItem, MessageItem } from "../../types/item.ts";
 import type { Json, JsonObject } from "../../types/json.ts";
 import { isId, newId } from "../../util/ids.ts";
+import { customArguments } from "./custom-tools.ts";
 import { DoorError } from "./errors.ts";
 
 /** Finds an item that was made here before; undefined where the asker has none of that id. */
@@ -52,6 +53,7 @@ async function readItem(raw: JsonObject, find: FindItem, param: string): Promise
         type: "function_call_output",
         id: newId("fco"),
         call_id: text(raw, "call_id", param),
+        ...(type === "custom_tool_call_output" && { custom: true as const }),
         output: outputText(raw.output ?? "", `${param}.output`),
         status: "completed",
       };
@@ -112,13 +114,15 @@ function readImage(part: JsonObject, param: string): ContentPart {
 }
 
 function readCall(raw: JsonObject, type: string, param: string): Item {
-  const written = type === "function_call" ? text(raw, "arguments", param) : JSON.stringify({ input: raw.input ?? "" });
+  const custom = type === "custom_tool_call";
+  const written = custom ? customArguments(raw.input) : text(raw, "arguments", param);
   return {
     type: "function_call",
     id: newId("fc"),
     call_id: text(raw, "call_id", param),
     name: text(raw, "name", param),
     ...(typeof raw.namespace === "string" && raw.namespace !== "" && { namespace: raw.namespace }),
+    ...(custom && { custom }),
     arguments: written,
     status: "completed",
   };
@@ -163,27 +167,41 @@ function errorText(error: Json): string {
   return JSON.stringify(error).slice(0, 2_000);
 }
 
+/** The whole text, of whatever of the three fields has it. Sealed text of another vendor says nothing to us. */
 function readReasoning(raw: JsonObject): Item {
-  const texts = [raw.content, raw.summary].flatMap((list) => (Array.isArray(list) ? list : []));
-  const content = texts.flatMap((part) => {
-    const value = typeof part === "object" && part !== null && !Array.isArray(part) ? part.text : undefined;
-    return typeof value === "string" ? [{ type: "reasoning_text" as const, text: value }] : [];
-  });
+  const said = textsOf(raw.content);
+  const sealed = typeof raw.encrypted_content === "string" ? unseal(raw.encrypted_content) : undefined;
+  const texts = said.length > 0 ? said : sealed !== undefined ? [sealed] : textsOf(raw.summary);
+  const content = texts.map((value) => ({ type: "reasoning_text" as const, text: value }));
   return { type: "reasoning", id: newId("rs"), status: "completed", summary: [], content };
 }
 
-const SUMMARY_MARK = "rotunda:";
+function textsOf(parts: Json | undefined): string[] {
+  if (!Array.isArray(parts)) return [];
+  return parts.flatMap((part) => {
+    const value = typeof part === "object" && part !== null && !Array.isArray(part) ? part.text : undefined;
+    return typeof value === "string" ? [value] : [];
+  });
+}
 
-/** A summary as the opaque text that clients carry around. */
-export function sealSummary(summary: string): string {
-  return Buffer.from(`${SUMMARY_MARK}${summary}`).toString("base64");
+const SEAL = "rotunda:";
+
+/** A summary or reasoning as the opaque text that clients carry around. It hides nothing: they may read it. */
+export function seal(said: string): string {
+  return Buffer.from(`${SEAL}${said}`).toString("base64");
+}
+
+/** Undefined: it was not made here. */
+function unseal(sealed: string): string | undefined {
+  const opened = Buffer.from(sealed, "base64").toString();
+  return opened.startsWith(SEAL) ? opened.slice(SEAL.length) : undefined;
 }
 
 function summaryOf(raw: JsonObject, param: string): string {
   if (typeof raw.summary === "string") return raw.summary;
-  const opened = Buffer.from(text(raw, "encrypted_content", param), "base64").toString();
-  if (!opened.startsWith(SUMMARY_MARK)) throw wrong(`${param}.encrypted_content`, "it was not made here");
-  return opened.slice(SUMMARY_MARK.length);
+  const opened = unseal(text(raw, "encrypted_content", param));
+  if (opened === undefined) throw wrong(`${param}.encrypted_content`, "it was not made here");
+  return opened;
 }
 
 async function readReference(raw: JsonObject, find: FindItem, param: string): Promise<Item> {

@@ -91,6 +91,8 @@ export class Limits {
     return () => {
       if (released) return;
       released = true;
+      // What it has used counts for the very next one.
+      this.#use.delete(owner);
       const left = (this.#runs.get(owner) ?? 1) - 1;
       if (left > 0) this.#runs.set(owner, left);
       else this.#runs.delete(owner);

@@ -151,6 +151,7 @@ export const toggleServer: Handler<{ enabled?: unknown }> = async (context, { en
 export const restartServer: Handler = async (context) => {
   const { hub, name } = await hubWith(context);
   await hub.restart(name);
+  await audit(context, "server", { server: name, restarted: true });
   context.json(200, { success: true, server: name });
 };
 

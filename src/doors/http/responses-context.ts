@@ -3,11 +3,12 @@ import type { RunRequest } from "../../types/engine.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { Item } from "../../types/item.ts";
 import { newId } from "../../util/ids.ts";
-import { ownNode } from "./access.ts";
+import { ownConversation, ownNode } from "./access.ts";
 import type { RequestContext } from "./context.ts";
 import { message, readInput } from "./input-items.ts";
 import { chooseModel } from "./model-choice.ts";
 import type { CompactResponse, CountTokens } from "./responses-schemas.ts";
+import { wrong } from "./responses-tools.ts";
 import type { Handler } from "./routes.ts";
 import { wireItem } from "./wire-items.ts";
 
@@ -16,7 +17,7 @@ const CHARACTERS_PER_TOKEN = 4;
 
 export const countTokens: Handler<CountTokens> = async (context, body) => {
   const { profile } = await chooseModel(context, body.model);
-  const above = await itemsAbove(context, body.previous_response_id);
+  const above = await itemsAbove(context, await headOf(context, body));
   const items = [...above, ...(await readInput(body.input ?? [], async () => undefined))];
   const served = (await context.app.engine.tools(profile.name)).map(({ name, description, input }) => ({
     name,
@@ -27,6 +28,14 @@ export const countTokens: Handler<CountTokens> = async (context, body) => {
   const input_tokens = Math.ceil(said.length / CHARACTERS_PER_TOKEN);
   context.json(200, { object: "response.input_tokens", input_tokens });
 };
+
+/** The response that the input would go on from. */
+async function headOf(context: RequestContext, body: CountTokens): Promise<string | null | undefined> {
+  const { previous_response_id: id, conversation } = body;
+  if (id && conversation) throw wrong("previous_response_id", "Give previous_response_id or conversation, not both.");
+  if (!conversation) return id;
+  return (await ownConversation(context, typeof conversation === "string" ? conversation : conversation.id)).head;
+}
 
 async function itemsAbove(context: RequestContext, id: string | null | undefined): Promise<Item[]> {
   if (!id) return [];

@@ -5,9 +5,10 @@
  * and after a restart.
  */
 
+import { errorTable } from "../../types/error.ts";
 import type { JsonObject } from "../../types/json.ts";
 import type { FullResponse, ResponseError, ResponseNode, RunSettings } from "../../types/response.ts";
-import { wireItem } from "./wire-items.ts";
+import { outputItem, reasoningWish } from "./wire-items.ts";
 
 export type WireStatus = "queued" | "in_progress" | "completed" | "failed" | "cancelled" | "incomplete";
 
@@ -19,6 +20,7 @@ function wireStatus(node: ResponseNode): WireStatus {
 /** As it is now. */
 export function responseObject(response: FullResponse): JsonObject {
   const ended = response.endedAt !== null;
+  const wish = reasoningWish(response.settings);
   return {
     ...base(response),
     status: wireStatus(response),
@@ -26,15 +28,17 @@ export function responseObject(response: FullResponse): JsonObject {
     error: response.status === "failed" && response.error ? errorObject(response.error) : null,
     incomplete_details:
       response.status === "incomplete" ? { reason: response.incompleteReason ?? "interrupted" } : null,
-    output: response.output.map(wireItem),
+    output: response.output.map((item) => outputItem(item, wish)),
     usage: ended ? (response.usage as unknown as JsonObject) : null,
     ...(response.degraded && { degraded: true }),
   };
 }
 
 /** The AI SDK reads nothing without `type`. */
-function errorObject({ code, message }: ResponseError): JsonObject {
-  return { type: code === "usage" ? "invalid_request_error" : "server_error", code, message, param: null };
+export function errorObject({ code, message }: ResponseError): JsonObject {
+  const { http } = errorTable[code];
+  const type = http === 429 ? "rate_limit_error" : http === 400 ? "invalid_request_error" : "server_error";
+  return { type, code, message, param: null };
 }
 
 /** As it was when it began: the same for whoever comes later. */
@@ -62,13 +66,14 @@ function base(node: ResponseNode): JsonObject {
     prompt_cache_key: wire.prompt_cache_key ?? null,
     reasoning: { effort: settings.reasoningEffort ?? null, summary: wire.reasoning_summary ?? null },
     safety_identifier: wire.safety_identifier ?? null,
-    service_tier: wire.service_tier ?? "default",
+    // The tier that was used, and there is one only.
+    service_tier: "default",
     store: settings.store !== false,
     temperature: settings.temperature ?? 1,
     text: { format: formatObject(settings), ...(wire.verbosity !== undefined && { verbosity: wire.verbosity }) },
     tool_choice: wire.tool_choice ?? "auto",
     tools: toolObjects(settings),
-    top_logprobs: wire.top_logprobs ?? 0,
+    top_logprobs: 0,
     top_p: settings.sampling?.topP ?? 1,
     presence_penalty: settings.sampling?.presencePenalty ?? 0,
     frequency_penalty: settings.sampling?.frequencyPenalty ?? 0,
@@ -83,15 +88,19 @@ function formatObject({ format }: RunSettings): JsonObject {
 }
 
 function toolObjects({ wire, clientTools = [] }: RunSettings): JsonObject[] {
-  // Kept as they came where one of them is of another type than `function`.
-  if (Array.isArray(wire?.tools)) return wire.tools as JsonObject[];
-  return clientTools.map(({ name, description, parameters, strict }) => ({
+  const given = Array.isArray(wire?.tools) ? (wire.tools as JsonObject[]) : undefined;
+  if (!given) return clientTools.map((tool) => functionObject(tool as unknown as JsonObject));
+  return given.map((tool) => (tool.type === "function" ? { ...tool, ...functionObject(tool) } : tool));
+}
+
+function functionObject({ name, description, parameters, strict }: JsonObject): JsonObject {
+  return {
     type: "function",
-    name,
+    name: name ?? "",
     description: description ?? null,
     parameters: parameters ?? null,
     strict: strict ?? false,
-  })) as JsonObject[];
+  };
 }
 
 function seconds(milliseconds: number): number {

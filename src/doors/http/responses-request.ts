@@ -8,21 +8,18 @@ import type { Approver, RunRequest } from "../../types/engine.ts";
 import type { Item } from "../../types/item.ts";
 import type { JsonObject, JsonSchema } from "../../types/json.ts";
 import type { ClientTool, ResponseNode, RunSettings, TextFormat } from "../../types/response.ts";
+import type { Tool } from "../../types/tool.ts";
 import { isId } from "../../util/ids.ts";
-import { flatName } from "../../util/text.ts";
 import { ownConversation, ownNode } from "./access.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
 import { message, readInput } from "./input-items.ts";
 import { chooseModel } from "./model-choice.ts";
 import type { CreateResponse } from "./responses-schemas.ts";
+import { applyToolChoice, toolsOf, wrong } from "./responses-tools.ts";
 
 /** Nobody is at hand here, but somebody may answer through another door: the run waits in this process. */
 export const parked: Approver = () => new Promise(() => undefined);
-
-function wrong(param: string, text: string): DoorError {
-  return new DoorError("usage", text, { param, wireCode: "invalid_value" });
-}
 
 export async function requestOf(context: RequestContext, body: CreateResponse): Promise<RunRequest> {
   check(body);
@@ -43,8 +40,9 @@ export async function requestOf(context: RequestContext, body: CreateResponse): 
     // An agent keeps its own instructions; the client's come on top of them.
     input.unshift(message("developer", [{ type: "input_text", text: body.instructions }]));
   } else if (body.instructions) settings.instructions = body.instructions;
-  settings.wire = wireOf(body, others);
-  applyToolChoice(settings, body, await serverToolNames(context, body, profile.name));
+  applyToolChoice(settings, body.tool_choice, await servedTools(context, body.tool_choice, profile.name));
+  // The answer lists the tools as they came, also where not all of them are functions or may be called.
+  settings.wire = wireOf(body, others || settings.clientTools?.length !== clientTools.length);
   const place = await placeOf(context, body, parent);
   return {
     input,
@@ -60,10 +58,17 @@ export async function requestOf(context: RequestContext, body: CreateResponse): 
   };
 }
 
+const SEALED = "reasoning.encrypted_content";
+export const NO_LOGPROBS = "Log probabilities are not to be had here.";
+
+/** What would change the answer and cannot be done is refused; what is a hint only may be passed over. */
 function check(body: CreateResponse): void {
   if (body.previous_response_id && body.conversation)
     throw wrong("previous_response_id", "Give previous_response_id or conversation, not both.");
   if (body.background && body.store === false) throw wrong("background", "background needs store: true.");
+  if (body.include?.includes("message.output_text.logprobs")) throw wrong("include", NO_LOGPROBS);
+  if (body.top_logprobs) throw wrong("top_logprobs", NO_LOGPROBS);
+  if (body.moderation) throw wrong("moderation", "Nothing is moderated here: leave it out.");
   if (body.prompt) throw wrong("prompt", "There are no stored prompts here: send instructions and input.");
   if (Object.keys(body.metadata ?? {}).length > 16) throw wrong("metadata", "metadata has more than 16 pairs.");
 }
@@ -148,107 +153,26 @@ export function formatOf(format: JsonObject, param = "text.format"): TextFormat 
   };
 }
 
-/** Function tools, nested ones flattened; and whether there were others. */
-export function toolsOf(tools: readonly Record<string, unknown>[]): { clientTools: ClientTool[]; others: boolean } {
-  const clientTools: ClientTool[] = [];
-  let others = false;
-  for (const [index, tool] of tools.entries()) {
-    if (tool.type === "function") clientTools.push(functionTool(tool, `tools[${index}]`));
-    else {
-      others = true;
-      if (tool.type === "namespace") clientTools.push(...nestedTools(tool, `tools[${index}]`));
-    }
-  }
-  const names = new Set(clientTools.map(({ name }) => name));
-  if (names.size < clientTools.length) throw wrong("tools", "Two function tools have the same name.");
-  return { clientTools, others };
-}
-
-export function functionTool(tool: Record<string, unknown>, param: string): ClientTool {
-  const { name, description, parameters, strict } = tool;
-  if (typeof name !== "string" || !/^[A-Za-z0-9_-]{1,64}$/.test(name))
-    throw wrong(`${param}.name`, "A function's name is 1 to 64 letters, digits, _ and -.");
-  const schema = parameters ?? undefined;
-  if (schema !== undefined && (typeof schema !== "object" || Array.isArray(schema)))
-    throw wrong(`${param}.parameters`, "A function's parameters are a JSON schema.");
-  return {
-    name,
-    ...(typeof description === "string" && { description }),
-    ...(schema !== undefined && { parameters: schema as JsonSchema }),
-    ...(strict === true && { strict }),
-  };
-}
-
-function nestedTools(tool: Record<string, unknown>, param: string): ClientTool[] {
-  const namespace = tool.name;
-  if (typeof namespace !== "string" || !Array.isArray(tool.tools)) return [];
-  return tool.tools.flatMap((nested: Record<string, unknown>, index): ClientTool[] => {
-    if (typeof nested !== "object" || nested === null || nested.type !== "function") return [];
-    const made = functionTool(nested, `${param}.tools[${index}]`);
-    return [{ ...made, name: flatName(namespace, made.name), wire: { namespace, name: made.name } }];
-  });
-}
-
 /** What the answer repeats of the request, beside what the settings hold. */
-function wireOf(body: CreateResponse, others: boolean): JsonObject {
+function wireOf(body: CreateResponse, wholeTools: boolean): JsonObject {
   const given: Record<string, unknown> = {
     model: body.model ?? undefined,
     instructions: body.instructions ?? undefined,
     background: body.background === true ? true : undefined,
     truncation: body.truncation ?? undefined,
     tool_choice: body.tool_choice ?? undefined,
-    tools: others ? body.tools : undefined,
-    reasoning_summary: body.reasoning?.summary ?? undefined,
+    tools: wholeTools && body.tools?.length ? body.tools : undefined,
+    include: body.include?.includes(SEALED) ? [SEALED] : undefined,
+    reasoning_summary: body.reasoning?.summary ?? body.reasoning?.generate_summary ?? undefined,
     verbosity: body.text?.verbosity ?? undefined,
     prompt_cache_key: body.prompt_cache_key ?? undefined,
     safety_identifier: body.safety_identifier ?? undefined,
-    service_tier: body.service_tier === "auto" ? undefined : (body.service_tier ?? undefined),
     user: body.user,
-    top_logprobs: body.top_logprobs ?? undefined,
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as JsonObject;
 }
 
-/** Names of the engine's tools; asked for only where the choice of tools speaks of some. */
-async function serverToolNames(context: RequestContext, body: CreateResponse, profile: string): Promise<Set<string>> {
-  if (typeof body.tool_choice !== "object" || body.tool_choice === null) return new Set();
-  return new Set((await context.app.engine.tools(profile)).map((tool) => tool.name));
-}
-
-/** `allowed_tools` is enforced: what it does not name is not even offered. Throws `usage`. */
-function applyToolChoice(settings: RunSettings, body: CreateResponse, served: ReadonlySet<string>): void {
-  const choice = body.tool_choice;
-  if (choice === undefined || choice === null || choice === "auto") return;
-  if (choice === "none" || choice === "required") {
-    settings.toolChoice = choice;
-    // "none" forbids the client's tools as well as ours.
-    if (choice === "none") delete settings.clientTools;
-    return;
-  }
-  if (typeof choice === "string") throw wrong("tool_choice", "It can be none, auto, required, or an object.");
-  if (choice.type === "function") {
-    const { name } = choice;
-    if (typeof name !== "string") throw wrong("tool_choice.name", "The name of a function is needed.");
-    const known = settings.clientTools?.find((tool) => tool.name === name || tool.wire?.name === name);
-    if (!known && !served.has(name))
-      throw wrong("tool_choice", `There is no tool ${JSON.stringify(name.slice(0, 80))}.`);
-    settings.toolChoice = { name: known?.name ?? name };
-  } else if (choice.type === "mcp" && typeof choice.name === "string" && served.has(choice.name)) {
-    settings.toolChoice = { name: choice.name };
-  } else if (choice.type === "allowed_tools") allowOnly(settings, choice);
-}
-
-function allowOnly(settings: RunSettings, choice: Record<string, unknown>): void {
-  const tools = Array.isArray(choice.tools) ? (choice.tools as Record<string, unknown>[]) : [];
-  const names = tools.flatMap(({ name }) => (typeof name === "string" ? [name] : []));
-  const labels = tools.flatMap((tool) =>
-    tool.type === "mcp" && tool.name === undefined && typeof tool.server_label === "string" ? [tool.server_label] : [],
-  );
-  const kept = (settings.clientTools ?? []).filter(
-    ({ name, wire }) => names.includes(name) || names.includes(wire?.name ?? ""),
-  );
-  if (kept.length > 0) settings.clientTools = kept;
-  else delete settings.clientTools;
-  settings.toolFilters = [[...names, ...labels.map((label) => `${label}__*`)]];
-  if (choice.mode === "required") settings.toolChoice = "required";
+/** The engine's tools; asked for only where the choice of tools speaks of some. */
+export async function servedTools(context: RequestContext, choice: unknown, profile: string): Promise<readonly Tool[]> {
+  return typeof choice === "object" && choice !== null ? context.app.engine.tools(profile) : [];
 }

@@ -29,7 +29,13 @@ const common = {
   tools: optional(z.array(z.looseObject({ type: z.string() }))),
   tool_choice: optional(z.union([z.string(), z.looseObject({ type: z.string() })])),
   parallel_tool_calls: optional(z.boolean()),
-  reasoning: optional(z.looseObject({ effort: optional(z.string()), summary: optional(z.string()) })),
+  reasoning: optional(
+    z.looseObject({
+      effort: optional(z.string()),
+      summary: optional(z.string()),
+      generate_summary: optional(z.string()).describe("The former name of summary"),
+    }),
+  ),
   text: optional(z.looseObject({ format: optional(textFormat), verbosity: optional(z.string()) })),
   truncation: optional(z.enum(["auto", "disabled"])),
 };
@@ -52,6 +58,7 @@ export const createResponse = z.looseObject({
   user: z.string().optional(),
   top_logprobs: optional(z.int().min(0).max(20)),
   prompt: optional(loose),
+  moderation: optional(loose),
 });
 
 export type CreateResponse = z.output<typeof createResponse>;
@@ -60,7 +67,7 @@ export const countTokens = z.looseObject(common);
 export type CountTokens = z.output<typeof countTokens>;
 
 export const compactResponse = z.looseObject({
-  model: optional(z.string()),
+  model: z.string().min(1).nullable().describe("A model's id, or profile/NAME; null: the default profile"),
   input: optional(input),
   previous_response_id: optional(z.string()),
   instructions: optional(z.string()),

@@ -1,15 +1,18 @@
 /**
  * The Responses stream: events of the log as frames of server-sent events.
  *
- * Invariant: one event is one frame with `event` = `type`; the same event gives the same bytes however often and
- * wherever it is read (Open Responses, "Streaming"); `[DONE]` comes after the last event and never without it.
+ * Invariant: one event of the log is one frame with `event` = `type` and the log's number; the same event gives the
+ * same bytes however often and wherever it is read (Open Responses, "Streaming"); `[DONE]` comes after the last event
+ * and never without it.
  */
 
 import type { App } from "../../types/app.ts";
 import { isEnd, type RunEvent } from "../../types/event.ts";
 import type { JsonObject } from "../../types/json.ts";
-import { begunObject, responseObject } from "./responses-object.ts";
-import { wireItem } from "./wire-items.ts";
+import type { RunSettings } from "../../types/response.ts";
+import { customInput, hasCustomTools, InputReader } from "./custom-tools.ts";
+import { begunObject, errorObject, responseObject } from "./responses-object.ts";
+import { outputItem, type ReasoningWish, reasoningWish } from "./wire-items.ts";
 
 const DONE = "data: [DONE]\n\n";
 
@@ -27,11 +30,16 @@ export async function* responseFrames(
   { app, id, after, atEnd }: ResponseStream,
   signal: AbortSignal,
 ): AsyncIterable<string> {
-  for await (const event of app.engine.watch(id, after, signal)) {
-    const written = "delta" in event ? deltaText(event) : JSON.stringify(await wireEvent(app, id, event));
+  const settings = (await app.store.node(id))?.settings ?? {};
+  const translation = new Translation(app, id, settings);
+  // What a piece of a custom tool's text says depends on the pieces before it.
+  const from = hasCustomTools(settings) ? -1 : after;
+  for await (const event of app.engine.watch(id, from, signal)) {
+    const known = event.sequence_number <= after;
+    const frame = known ? translation.pass(event) : await translation.frame(event);
     const ends = isEnd(event);
     if (ends) await atEnd();
-    yield `event: ${event.type}\ndata: ${written}\n\n`;
+    if (frame !== undefined) yield frame;
     if (ends) {
       yield DONE;
       return;
@@ -42,43 +50,110 @@ export async function* responseFrames(
 }
 
 type Delta = Extract<RunEvent, { delta: string }>;
+type PartEvent = Extract<RunEvent, { part: unknown }>;
 
-/** By far the most frequent event: put together by hand. */
-function deltaText({ type, sequence_number, item_id, output_index, content_index, delta }: Delta): string {
-  const place = `{"type":"${type}","sequence_number":${sequence_number},"item_id":"${item_id}","output_index":${output_index}`;
-  const part = type.endsWith("arguments.delta") ? "" : `,"content_index":${content_index}`;
-  const rest = type === "response.output_text.delta" ? ',"logprobs":[]}' : "}";
-  return `${place}${part},"delta":${JSON.stringify(delta)}${rest}`;
-}
+class Translation {
+  readonly #app: App;
+  readonly #id: string;
+  readonly #wish: ReasoningWish;
+  /** Calls of custom tools, by output index. */
+  readonly #custom = new Map<number, InputReader>();
 
-/** The event as the wire has it. */
-async function wireEvent(app: App, id: string, event: RunEvent): Promise<JsonObject> {
-  switch (event.type) {
-    case "response.created":
-    case "response.queued":
-    case "response.in_progress":
-    case "response.completed":
-    case "response.failed":
-    case "response.incomplete":
-      return { type: event.type, sequence_number: event.sequence_number, response: await snapshot(app, id, event) };
-    case "response.output_item.added":
-    case "response.output_item.done":
-      return { ...event, item: wireItem(event.item) };
-    case "response.output_text.done":
-      return { ...event, logprobs: [] };
-    case "error": {
-      // Flat as the reference has it, and nested as OpenAI's own server sends it.
-      const { code, message } = event;
-      return { ...event, param: null, error: { type: "server_error", code, message, param: null } };
+  constructor(app: App, id: string, settings: RunSettings) {
+    this.#app = app;
+    this.#id = id;
+    this.#wish = reasoningWish(settings);
+  }
+
+  /** The client knows it already. */
+  pass(event: RunEvent): undefined {
+    this.#note(event);
+    if ("delta" in event) this.#custom.get(event.output_index)?.add(event.delta);
+  }
+
+  async frame(event: RunEvent): Promise<string> {
+    this.#note(event);
+    if ("delta" in event) return this.#delta(event);
+    const data = await this.#data(event);
+    return `event: ${data.type as string}\ndata: ${JSON.stringify(data)}\n\n`;
+  }
+
+  #note(event: RunEvent): void {
+    if (event.type !== "response.output_item.added") return;
+    if (event.item.type === "function_call" && event.item.custom)
+      this.#custom.set(event.output_index, new InputReader());
+  }
+
+  /** By far the most frequent event: put together by hand. */
+  #delta({ type: kind, sequence_number, item_id, output_index, content_index, delta }: Delta): string {
+    const reader = kind === "response.function_call_arguments.delta" ? this.#custom.get(output_index) : undefined;
+    const summary = kind === "response.reasoning_text.delta" && this.#wish.summary;
+    const type = reader
+      ? "response.custom_tool_call_input.delta"
+      : summary
+        ? "response.reasoning_summary_text.delta"
+        : kind;
+    const place = `{"type":"${type}","sequence_number":${sequence_number},"item_id":"${item_id}","output_index":${output_index}`;
+    const part = kind.endsWith("arguments.delta") ? "" : `,"${summary ? "summary" : "content"}_index":${content_index}`;
+    const rest = type === "response.output_text.delta" ? ',"logprobs":[]}' : "}";
+    const text = JSON.stringify(reader ? reader.add(delta) : delta);
+    return `event: ${type}\ndata: ${place}${part},"delta":${text}${rest}\n\n`;
+  }
+
+  /** The event as the wire has it. */
+  async #data(event: Exclude<RunEvent, Delta>): Promise<JsonObject> {
+    switch (event.type) {
+      case "response.created":
+      case "response.queued":
+      case "response.in_progress":
+      case "response.completed":
+      case "response.failed":
+      case "response.incomplete":
+        return { type: event.type, sequence_number: event.sequence_number, response: await this.#snapshot(event) };
+      case "response.output_item.added":
+      case "response.output_item.done":
+        return { ...event, item: outputItem(event.item, this.#wish) };
+      case "response.content_part.added":
+      case "response.content_part.done":
+        return this.#part(event);
+      case "response.output_text.done":
+        return { ...event, logprobs: [] };
+      case "response.refusal.done": {
+        const { text, ...rest } = event;
+        return { ...rest, refusal: text };
+      }
+      case "response.reasoning_text.done":
+        return this.#wish.summary ? asSummary(event, "response.reasoning_summary_text.done") : { ...event };
+      case "response.function_call_arguments.done": {
+        if (!this.#custom.has(event.output_index)) return { ...event };
+        const { arguments: written, ...rest } = event;
+        return { ...rest, type: "response.custom_tool_call_input.done", input: customInput(written) };
+      }
+      case "error": {
+        // Flat as the reference has it, and nested as OpenAI's own server sends it.
+        return { ...event, param: null, error: errorObject(event) };
+      }
+      default:
+        return { ...event };
     }
-    default:
-      return event as unknown as JsonObject;
+  }
+
+  #part(event: PartEvent): JsonObject {
+    if (!this.#wish.summary || event.part.type !== "reasoning_text") return { ...event } as unknown as JsonObject;
+    const type = event.type.replace("content_part", "reasoning_summary_part");
+    return { ...asSummary(event, type), part: { type: "summary_text", text: event.part.text } };
+  }
+
+  async #snapshot(event: RunEvent): Promise<JsonObject> {
+    const response = await this.#app.engine.get(this.#id);
+    if (isEnd(event)) return responseObject(response);
+    const inBackground = event.type === "response.created" && response.settings.wire?.background === true;
+    return begunObject(response, inBackground || event.type === "response.queued" ? "queued" : "in_progress");
   }
 }
 
-async function snapshot(app: App, id: string, event: RunEvent): Promise<JsonObject> {
-  const response = await app.engine.get(id);
-  if (isEnd(event)) return responseObject(response);
-  const inBackground = event.type === "response.created" && response.settings.wire?.background === true;
-  return begunObject(response, inBackground || event.type === "response.queued" ? "queued" : "in_progress");
+/** The event of a reasoning's text as one of its summary. */
+function asSummary(event: { content_index: number }, type: string): JsonObject {
+  const { content_index: summary_index, ...rest } = event;
+  return { ...rest, type, summary_index };
 }

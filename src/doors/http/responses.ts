@@ -23,6 +23,8 @@ import { wireItem } from "./wire-items.ts";
 export const createResponse: Handler<CreateResponse> = async (context, body) => {
   const answered = await answersOnly(context, body);
   if (answered) return deliver(context, answered, { background: true, stream: body.stream === true });
+  // What cannot be streamed must not run either.
+  if (body.stream) context.reserveStream();
   const release = await context.acquireRun();
   let started: ResponseNode;
   try {
@@ -53,7 +55,8 @@ async function answersOnly(context: RequestContext, body: CreateResponse): Promi
     if (item.type !== "mcp_approval_response") continue;
     const { approval_request_id: approval, approve, reason } = item;
     const asked = await ownApproval(context, approval);
-    const decision = { decision: approve ? "allow" : "deny", by: context.identity.name } as const;
+    const by = { by: context.identity.name, who: context.identity.owner, door: "http" };
+    const decision = { decision: approve ? "allow" : "deny", ...by } as const;
     await context.app.engine.decide(approval, { ...decision, ...(reason !== null && { reason }) });
     await goOn(context.services, asked);
   }

@@ -63,7 +63,7 @@ async function call(context: RequestContext, name: string, input: unknown): Prom
   const tool = await findTool(context, name);
   const free =
     identity.local || identity.scopes.includes("approve") || tool.server !== "rotunda" || tool.admin === true;
-  const options = { workspace: services.workspace, signal: context.signal, by: identity.owner };
+  const options = { workspace: services.workspace, signal: context.signal, by: identity.owner, door: "http" };
   return app.engine.call(name, input as JsonObject, { ...options, mode: free ? "auto" : "ask" });
 }
 
