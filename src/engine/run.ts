@@ -25,8 +25,8 @@ export interface Stop {
   returned?: boolean;
 }
 
-/** Events kept in memory for watchers, beside those of the newest commit; older ones are read from the store. */
-const RECENT_LIMIT = 64;
+/** A run with more events keeps those of the last two commits for its watchers; older ones are read from the store. */
+const SHORT = 64;
 
 export class Run {
   node: ResponseNode;
@@ -50,7 +50,11 @@ export class Run {
   #written: Promise<void> = Promise.resolve();
   #nextSequence: number;
   #published: number;
-  #recent: RunEvent[] = [];
+  /** The newest, without a gap. */
+  #recent: RunEvent[];
+  /** Of the last commit. */
+  #last: readonly RunEvent[] = [];
+  #isLong = false;
 
   constructor(store: Store, node: ResponseNode, input: readonly Entry[], lease: Lease, options: RunOptions) {
     this.#store = store;
@@ -145,9 +149,11 @@ export class Run {
 
   #publish(batch: Batch): void {
     if (batch.events.length === 0) return;
-    if (this.#recent.length > RECENT_LIMIT) this.#recent = this.#recent.slice(-RECENT_LIMIT / 2);
-    // A watcher that keeps up finds all of it, however much it is.
-    for (const event of batch.events) this.#recent.push(event);
+    this.#isLong ||= this.#recent.length + batch.events.length > SHORT;
+    // What lives for a moment only is not copied about by the garbage collector.
+    if (this.#isLong) this.#recent = [...this.#last, ...batch.events];
+    else this.#recent.push(...batch.events);
+    this.#last = batch.events;
     this.#published += batch.events.length;
     this.wake();
   }

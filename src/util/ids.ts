@@ -80,3 +80,10 @@ export function isIdPart(text: string): boolean {
 export function shortId(id: string): string {
   return id.slice(-8);
 }
+
+/** When an id of ours was made, in milliseconds since the epoch. */
+export function timeOfId(id: string): number {
+  let time = 0;
+  for (const character of id.slice(id.indexOf("_") + 1).slice(0, 10)) time = time * 32 + ALPHABET.indexOf(character);
+  return time;
+}

@@ -73,7 +73,8 @@ test("SIGTERM with all of it on: it ends within ten seconds, and the next one te
   await post(second, `/v1/responses/${stays}/cancel`, {});
   await expect.poll(() => back.types(waiting)).toEqual(["response.waiting", "response.completed"]);
   await expect.poll(() => back.types(stays)).toEqual(["response.cancelled"]);
-  expect(readFileSync(join(folder, "workspace", "notified"), "utf8")).toContain(stays);
+  const notified = () => readFileSync(join(folder, "workspace", "notified"), "utf8");
+  await expect.poll(notified, { timeout: 10_000 }).toContain(stays);
   expect(await second.stop("SIGTERM")).toBe(0);
 });
 

@@ -1,7 +1,10 @@
 /** Schemas of the Conversations API, and of SpeakMCP's conversations on the same paths. */
 import { z } from "zod";
 
-const metadata = z.record(z.string().max(64), z.string().max(512)).nullish();
+const metadata = z
+  .record(z.string().max(64), z.string().max(512))
+  .refine((pairs) => Object.keys(pairs).length <= 16, "more than 16 pairs")
+  .nullish();
 const item = z.looseObject({ type: z.string().optional(), role: z.string().optional() });
 
 /** A body with `title` or `messages` is SpeakMCP's (parity S22), any other OpenAI's. */

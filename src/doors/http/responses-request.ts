@@ -5,7 +5,6 @@
  * types that only another vendor has are passed over.
  */
 import type { Approver, RunRequest } from "../../types/engine.ts";
-import type { Item } from "../../types/item.ts";
 import type { JsonObject, JsonSchema } from "../../types/json.ts";
 import type { ClientTool, ResponseNode, RunSettings, TextFormat } from "../../types/response.ts";
 import type { Tool } from "../../types/tool.ts";
@@ -15,6 +14,7 @@ import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
 import { message, readInput } from "./input-items.ts";
 import { chooseModel } from "./model-choice.ts";
+import { itemFinder } from "./responses-history.ts";
 import type { CreateResponse } from "./responses-schemas.ts";
 import { applyToolChoice, toolsOf, wrong } from "./responses-tools.ts";
 
@@ -25,7 +25,7 @@ export async function requestOf(context: RequestContext, body: CreateResponse): 
   check(body);
   const { profile, model, agent } = await chooseModel(context, body.model);
   const parent = await parentOf(context, body);
-  const input = await readInput(body.input ?? [], (id) => findItem(context, id, parent));
+  const input = await readInput(body.input ?? [], itemFinder(context, parent));
   if (input.length === 0) throw wrong("input", "The input is empty.");
   if (input.some((item) => item.type === "mcp_approval_response") && !context.identity.scopes.includes("approve")) {
     throw new DoorError("insufficient_scope", "this token may not answer approvals", { param: "input" });
@@ -103,20 +103,6 @@ async function placeOf(
     queue: parent.status !== "waiting" || body.background === true,
     ...(parent.conversationId === null && { conversation: null }),
   };
-}
-
-/** An item of the path above, by its id. */
-async function findItem(
-  context: RequestContext,
-  id: string,
-  parent: ResponseNode | undefined,
-): Promise<Item | undefined> {
-  if (!parent) return undefined;
-  for (const { entries } of await context.app.store.path(parent.id)) {
-    const found = entries.find(({ item }) => item.id === id);
-    if (found) return found.item;
-  }
-  return undefined;
 }
 
 function settingsOf(body: CreateResponse, clientTools: ClientTool[]): RunSettings {

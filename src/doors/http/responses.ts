@@ -13,6 +13,7 @@ import { DoorError } from "./errors.ts";
 import { goOn, resume } from "./go-on.ts";
 import { readInput } from "./input-items.ts";
 import { page, readPage } from "./paging.ts";
+import { placeAnswers } from "./responses-history.ts";
 import { responseObject } from "./responses-object.ts";
 import { requestOf } from "./responses-request.ts";
 import type { CreateResponse } from "./responses-schemas.ts";
@@ -20,7 +21,8 @@ import { responseFrames } from "./responses-stream.ts";
 import type { Handler } from "./routes.ts";
 import { wireItem } from "./wire-items.ts";
 
-export const createResponse: Handler<CreateResponse> = async (context, body) => {
+export const createResponse: Handler<CreateResponse> = async (context, given) => {
+  const body = await placeAnswers(context, given);
   const answered = await answersOnly(context, body);
   if (answered) return deliver(context, answered, { background: true, stream: body.stream === true });
   // What cannot be streamed must not run either.

@@ -47,6 +47,8 @@ interface OpenStream {
   readonly context: RequestContext;
   readonly options: StreamOptions;
   pending: string;
+  /** We write the chunks of the body ourselves. */
+  chunked: boolean;
   /** Waits in the list of streams that are written at the end of this turn. */
   listed: boolean;
   stalledSince: number | undefined;
@@ -106,11 +108,15 @@ export class Streams {
       response.end();
       return;
     }
+    // Node writes a chunk as four pieces; as one it costs half as much.
+    const chunked = response.chunkedEncoding;
+    response.chunkedEncoding = false;
     const { promise: closed, resolve: finish } = Promise.withResolvers<void>();
     const stream: OpenStream = {
       context,
       options,
       pending: "",
+      chunked,
       listed: false,
       stalledSince: undefined,
       wrote: performance.now(),
@@ -180,7 +186,7 @@ export class Streams {
     stream.pending = "";
     stream.wrote = now;
     if (text === "") response.flushHeaders();
-    else if (!response.write(text)) {
+    else if (!response.write(bodyOf(stream, text))) {
       stream.stalledSince = now;
       response.once("drain", () => {
         stream.stalledSince = undefined;
@@ -207,7 +213,8 @@ export class Streams {
     if (stream.ended) return;
     stream.ended = true;
     const { response } = stream.context;
-    response.end(stream.pending);
+    const end = stream.chunked ? "0\r\n\r\n" : "";
+    response.end(bodyOf(stream, stream.pending) + end);
     stream.pending = "";
   }
 
@@ -265,6 +272,12 @@ export class Streams {
       if (token !== "unknown" && (!token || !isInForce(token, Date.now()))) this.close("revoked", owner);
     }
   }
+}
+
+/** A text as the body has it on the wire. */
+function bodyOf({ chunked }: OpenStream, text: string): string {
+  if (!chunked || text === "") return text;
+  return `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
 }
 
 /** Answers with a stream; resolves when it has ended. Throws `rate_limited` before anything was sent. */

@@ -2,15 +2,16 @@
  * Upkeep: what a server does beside answering requests. It goes on with what was left behind, connects MCP servers,
  * lets approvals expire, and tells webhooks and the notify command what happens.
  *
- * Invariant: none of it holds up listening or a request; a part that fails is told of in the log, and the others go on.
+ * Invariant: none of it holds up listening or a request, and nothing of it is loaded before it is needed; a part that
+ * fails is told of in the log, and the others go on.
  */
 import type { App } from "../../types/app.ts";
 import type { Approval } from "../../types/approval.ts";
 import { toRotundaError } from "../../types/error.ts";
-import { Deliveries, type DeliveriesOptions } from "./deliveries.ts";
-import { goOn } from "./go-on.ts";
+import { type Once, once } from "../../util/once.ts";
+import type { Deliveries, DeliveriesOptions } from "./deliveries.ts";
 import type { Services } from "./services.ts";
-import { type TakenUp, takeUp } from "./take-up.ts";
+import type { TakenUp } from "./take-up.ts";
 
 export interface UpkeepOptions extends Pick<DeliveriesOptions, "delays" | "beat"> {
   /** Milliseconds between two looks for approvals whose time is over. Default: a minute. */
@@ -24,7 +25,8 @@ export class Upkeep {
   readonly #app: App;
   readonly #services: Services;
   readonly #expiry: number;
-  readonly #deliveries: Deliveries;
+  readonly #deliveries: Once<Deliveries>;
+  #closed = false;
   #timer: NodeJS.Timeout | undefined;
   #expiring = false;
   #unlisten: (() => void) | undefined;
@@ -34,13 +36,10 @@ export class Upkeep {
     this.#app = app;
     this.#services = services;
     this.#expiry = expiry;
-    this.#deliveries = new Deliveries({
-      store: app.store,
-      config: () => app.config,
-      workspace,
-      version,
-      log,
-      ...options,
+    this.#deliveries = once(async () => {
+      const module = await import("./deliveries.ts");
+      const config = () => app.config;
+      return new module.Deliveries({ store: app.store, config, workspace, version, log, ...options });
     });
   }
 
@@ -49,15 +48,17 @@ export class Upkeep {
     // Servers learn when they are connected that there is somebody to ask: the questions are listed over HTTP.
     this.#unlisten = this.#app.onElicitation(() => undefined);
     const { webhooks, notify } = this.#app.config.server;
-    if (webhooks.length > 0 || notify !== undefined) await this.#deliveries.subscribe();
+    if (webhooks.length > 0 || notify !== undefined) await (await this.#deliveries()).subscribe();
   }
 
   /** When the server listens. Resolves when what was left behind is taken up. */
   async start(tell: (text: string) => void): Promise<TakenUp> {
-    this.#deliveries.start();
-    this.#timer = setInterval(() => this.#expire(), this.#expiry).unref();
     this.#connect().catch((thrown: unknown) => this.#say("MCP servers were not started", thrown));
     const { appFor, limits } = this.#services;
+    const [{ takeUp }, deliveries] = await Promise.all([import("./take-up.ts"), this.#deliveries()]);
+    if (this.#closed) return { resumed: 0, interrupted: 0, failed: 0 };
+    deliveries.start();
+    this.#timer = setInterval(() => this.#expire(), this.#expiry).unref();
     const taken = await takeUp({
       app: this.#app,
       appFor,
@@ -74,7 +75,7 @@ export class Upkeep {
   }
 
   #expire(): void {
-    if (this.#expiring) return;
+    if (this.#expiring || this.#closed) return;
     this.#expiring = true;
     expireApprovals(this.#services)
       .catch((thrown: unknown) => this.#say("approvals did not expire", thrown))
@@ -88,9 +89,10 @@ export class Upkeep {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     clearInterval(this.#timer);
     this.#unlisten?.();
-    await this.#deliveries.close(PATIENCE);
+    if (this.#deliveries.made()) await (await this.#deliveries()).close(PATIENCE);
   }
 }
 
@@ -98,6 +100,7 @@ export class Upkeep {
 async function expireApprovals(services: Services): Promise<void> {
   const { app } = services;
   const now = Date.now();
+  const { goOn } = await import("./go-on.ts");
   for (const approval of await app.store.approvals({ status: "pending" })) {
     if (approval.expiresAt > now || !(await isForeign(app, approval))) continue;
     // Too late, whatever the answer: it says so, and settles it.
