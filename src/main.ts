@@ -35,7 +35,11 @@ const makers: Makers = {
     return createSetUp({ workspace: process.cwd(), environment: process.env });
   },
   async serve(app, flags, appFor) {
-    const { createHttpDoor } = await import("./doors/http/server.ts");
+    const [{ createHttpDoor }, { keepHeapSmall }] = await Promise.all([
+      import("./doors/http/server.ts"),
+      import("./util/server-heap.ts"),
+    ]);
+    keepHeapSmall();
     const { Upkeep } = await import("./doors/http/upkeep.ts");
     const door = createHttpDoor(app, { ...flags, appFor });
     const upkeep = new Upkeep(door.services);

@@ -133,12 +133,13 @@ export async function changeSettings(
 function replaceFile(path: string, text: string): void {
   const temporary = `${path}.${process.pid}.tmp`;
   rmSync(temporary, { force: true });
-  const file = openSync(temporary, "wx", 0o600);
   try {
-    writeSync(file, text);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
+    writeWhole(temporary, text);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== "ENOSPC" && code !== "EDQUOT") throw error;
+    throw new RotundaError("storage_full", "the disk is full: nothing more can be stored", { cause: error });
   }
   renameSync(temporary, path);
   const folder = openSync(dirname(path), "r");
@@ -146,6 +147,18 @@ function replaceFile(path: string, text: string): void {
     fsyncSync(folder);
   } finally {
     closeSync(folder);
+  }
+}
+
+function writeWhole(path: string, text: string): void {
+  const bytes = Buffer.from(text);
+  const file = openSync(path, "wx", 0o600);
+  try {
+    // A disk that is almost full takes a part, and says so only the next time.
+    for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
   }
 }
 

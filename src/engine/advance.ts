@@ -121,6 +121,7 @@ function offerOf(all: readonly Tool[], run: Run, profile: Profile): Offer {
     profile.tools,
     profile.servers,
     profile.adminTools,
+    profile.readOnly,
     run.node.caller === null,
     toolFilters,
     bounds?.servers,

@@ -36,6 +36,12 @@ interface OpenCall {
   pieces: string[];
 }
 
+const deltaTypes = {
+  text: "response.output_text.delta",
+  refusal: "response.refusal.delta",
+  reasoning: "response.reasoning_text.delta",
+} as const;
+
 export interface AnswerOptions {
   turn: number;
   modelKey: string;
@@ -92,13 +98,7 @@ export class Answer {
     this.#text ??= this.#beginText(kind);
     const { position, item, pieces } = this.#text;
     pieces.push(delta);
-    const type =
-      kind === "text"
-        ? "response.output_text.delta"
-        : kind === "refusal"
-          ? "response.refusal.delta"
-          : "response.reasoning_text.delta";
-    this.#run.emit({ type, output_index: position, item_id: item.id, content_index: 0, delta });
+    this.#run.emitDelta(deltaTypes[kind], position, item.id, delta);
   }
 
   #beginText(kind: OpenText["kind"]): OpenText {
@@ -153,14 +153,9 @@ export class Answer {
     const call = this.#calls.get(index);
     if (!call || delta === "") return;
     call.pieces.push(delta);
-    this.#run.emit({
-      type:
-        call.item.type === "mcp_call" ? "response.mcp_call_arguments.delta" : "response.function_call_arguments.delta",
-      output_index: call.position,
-      item_id: call.item.id,
-      content_index: 0,
-      delta,
-    });
+    const type =
+      call.item.type === "mcp_call" ? "response.mcp_call_arguments.delta" : "response.function_call_arguments.delta";
+    this.#run.emitDelta(type, call.position, call.item.id, delta);
   }
 
   /** The model has said why it stopped. */

@@ -35,10 +35,29 @@ async function parentOf(store: Store, request: RunRequest): Promise<ResponseNode
   if (id === undefined) return undefined;
   const parent = await store.node(id);
   if (!parent || !mayUse(owner, parent.owner)) throw new RotundaError("not_found", `there is no response ${id}`);
-  if (parent.endedAt !== null || request.queue) return parent;
-  throw new RotundaError("response_not_ended", `response ${id} has not ended (it is ${parent.status})`, {
-    remedy: `Go on with it first: rotunda resume ${id.slice(-8)}, or end it: rotunda cancel ${id.slice(-8)}`,
+  const open = request.queue ? undefined : await openAbove(store, parent);
+  if (!open) return parent;
+  throw new RotundaError("response_not_ended", `response ${open.id} has not ended (it is ${open.status})`, {
+    remedy: `Go on with it first: rotunda resume ${open.id.slice(-8)}, or end it: rotunda cancel ${open.id.slice(-8)}`,
   });
+}
+
+/** Whether it may have ended while it was queued: what it stood behind may then run still. */
+function mayHaveSkippedItsTurn({ status, incompleteReason }: ResponseNode): boolean {
+  return status === "cancelled" || incompleteReason === "interrupted";
+}
+
+/**
+ * The response on the path that must end before anything goes on from here; undefined: none. One that was cancelled
+ * while it was queued has ended, though what it stood behind may not have.
+ */
+export async function openAbove(store: Store, node: ResponseNode): Promise<ResponseNode | undefined> {
+  for (let above: ResponseNode | undefined = node; above; ) {
+    if (above.endedAt === null) return above;
+    if (!mayHaveSkippedItsTurn(above) || above.previousResponseId === null) return undefined;
+    above = await store.node(above.previousResponseId);
+  }
+  return undefined;
 }
 
 /** The pointer that moves: the one named, the parent's if it stands there, else a new one (a branch). */
@@ -53,8 +72,11 @@ async function conversationFor(
   const named = request.conversation ?? (parent?.conversationId || undefined);
   if (named !== undefined && named !== "new") {
     const known = await store.conversation(named, request.owner);
+    // Whoever holds the machine may go on from anywhere; but another's conversation is not moved to where its owner
+    // could not follow.
     const branches = request.conversation === undefined && known?.head !== parent?.id;
-    if (known && !branches) return { ...known, head: id, updatedAt: now };
+    const own = known?.owner === (request.owner ?? LOCAL);
+    if (known && own && !branches) return { ...known, head: id, updatedAt: now };
   }
   const title = oneLine(typeof request.input === "string" ? request.input : textOf(request.input), 60);
   const name = request.conversationName ?? null;
@@ -73,11 +95,12 @@ export interface Placed {
 /** Where a request's response stands in the tree. Throws `not_found`, `response_not_ended`. */
 export async function place(
   store: Store,
-  request: RunRequest,
+  asked: RunRequest,
   made: { profile: string; model: string; now: number },
 ): Promise<Placed> {
   const id = newId("resp", made.now);
-  const parent = await parentOf(store, request);
+  const parent = await parentOf(store, asked);
+  const request = parent && parent.endedAt !== null && hasAnswers(asked) ? { ...asked, owner: parent.owner } : asked;
   const conversation = await conversationFor(store, request, parent, id, made.now);
   const caller = request.caller ? await store.node(request.caller.responseId) : undefined;
   const node = newNode(request, {
@@ -88,6 +111,11 @@ export async function place(
     depth: caller ? caller.depth + 1 : 0,
   });
   return { node, parent, conversation };
+}
+
+/** Whoever answers for another: what comes of the answer belongs to whom the question came from. */
+function hasAnswers({ input }: RunRequest): boolean {
+  return typeof input !== "string" && input.some((item) => item.type === "mcp_approval_response");
 }
 
 /** The node of a request, before anything of it has run. */
@@ -161,8 +189,8 @@ export function firstEvents(node: ResponseNode, calls: readonly CallEntry[]): Ru
 }
 
 /** What the first request with the same idempotency key has led to. */
-export async function firstOf(store: Store, known: IdempotencyRecord, request: RunRequest): Promise<ResponseNode> {
-  if (known.digest !== request.idempotency?.digest || known.responseId === null) {
+export async function firstOf(store: Store, known: IdempotencyRecord, digest: string): Promise<ResponseNode> {
+  if (known.digest !== digest || known.responseId === null) {
     throw new RotundaError("idempotency_mismatch", "the idempotency key was used for another request", {
       remedy: "Give every request a key of its own, and the same one only to its repetitions.",
     });
@@ -170,6 +198,16 @@ export async function firstOf(store: Store, known: IdempotencyRecord, request: R
   const node = await store.node(known.responseId);
   if (!node) throw new RotundaError("not_found", `there is no response ${known.responseId}`);
   return node;
+}
+
+/**
+ * The child that carries a response's answers out, where there is one already. Throws `approval_settled` where more than
+ * answers was said: that would be lost.
+ */
+export function childOf(store: Store, known: IdempotencyRecord, input: readonly Entry[]): Promise<ResponseNode> {
+  if (input.every(({ item }) => item.type === "mcp_approval_response")) return firstOf(store, known, "");
+  const text = `the answers are already being carried out, by response ${known.responseId}`;
+  throw new RotundaError("approval_settled", text);
 }
 
 /** The request that goes on after an answer that a crash has cut. */
@@ -191,20 +229,26 @@ export function afterCut(node: ResponseNode): RunRequest {
 /** Milliseconds between two looks at a parent that another process runs, or that waits for a person. */
 const LOOK = 250;
 
-/** A queued run waits here until its parent has ended; any other goes straight on. */
+/** A queued run waits here until all that it stands behind has ended; any other goes straight on. */
 export async function awaitTurn(store: Store, run: Run, runOf: (id: string) => Run | undefined): Promise<void> {
   const { status, previousResponseId: parent } = run.node;
   if (status !== "queued" || parent === null) return;
+  let ahead = await store.node(parent).catch(() => undefined);
   run.stopwatch.pause();
   const stopped = new Promise<void>((resolve) => {
     if (run.signal.aborted) resolve();
     run.signal.addEventListener("abort", () => resolve(), { once: true });
   });
-  while (!run.stopped && !run.failure) {
-    const ahead = runOf(parent);
-    await Promise.race([stopped, ahead ? ahead.finished : sleep(LOOK, undefined, { ref: false })]);
-    const node = await store.node(parent).catch(() => undefined);
-    if (!node || node.endedAt !== null) break;
+  while (ahead && !run.stopped && !run.failure) {
+    // What cannot be read now has not ended, as far as we know.
+    const now: ResponseNode | undefined = await store.node(ahead.id).catch(() => ahead);
+    if (now && now.endedAt === null) {
+      const other = runOf(now.id);
+      await Promise.race([stopped, other ? other.finished : sleep(LOOK, undefined, { ref: false })]);
+      continue;
+    }
+    const above: string | null = !now || mayHaveSkippedItsTurn(now) ? ahead.previousResponseId : null;
+    ahead = above === null ? undefined : await store.node(above).catch(() => undefined);
   }
   run.stopwatch.resume();
   if (run.stopped || run.failure) return;

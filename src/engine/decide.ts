@@ -9,11 +9,11 @@ import type { Engine, RunRequest } from "../types/engine.ts";
 import { RotundaError } from "../types/error.ts";
 import type { ApprovalResponseItem, Item } from "../types/item.ts";
 import type { ResponseNode } from "../types/response.ts";
-import type { Store } from "../types/store.ts";
+import type { NewResponse, Store } from "../types/store.ts";
 import { newId } from "../util/ids.ts";
 import { sessionOf } from "./learned.ts";
 import type { EngineParts } from "./parts.ts";
-import { itemsOf } from "./text.ts";
+import { itemsOf, RETURNED } from "./text.ts";
 
 /** Undefined as long as nobody has answered. */
 export function decisionOf(approval: Approval | undefined): Decision | undefined {
@@ -83,20 +83,43 @@ export async function outermost(store: Store, node: ResponseNode): Promise<Respo
 }
 
 /**
+ * The approvals that an ended response has returned for: none where it ended otherwise, and none that it has carried
+ * out itself before it returned.
+ */
+async function returnedFor(store: Store, node: ResponseNode): Promise<Approval[]> {
+  const output = (await store.get(node.id))?.entries.map(({ item }) => item) ?? [];
+  const returned = new Set(
+    output.flatMap((item) => (item.type === "mcp_call" && item.error === RETURNED ? [item.approval_request_id] : [])),
+  );
+  return (await store.approvals({ responseId: node.id })).filter(({ id }) => returned.has(id));
+}
+
+function isAnswered({ status }: Approval): boolean {
+  return status !== "pending" && status !== "withdrawn";
+}
+
+/**
+ * The key that the child takes that carries the answers out, whichever door starts it: so there is one. No header can
+ * hold it, and it outlives the child: what was carried out once is not carried out again when that is deleted.
+ */
+export function childKey({ id }: ResponseNode): NonNullable<NewResponse["idempotency"]> {
+  return { key: `\u0000child of ${id}`, digest: "", expiresAt: Number.MAX_SAFE_INTEGER };
+}
+
+/**
  * The request of the child of a response that has returned for approval; undefined where answers are missing, or
- * where the response carried its answers out itself.
+ * where it has not returned.
  */
 export async function childOfReturned(
   store: Store,
   node: ResponseNode,
 ): Promise<(RunRequest & { input: Item[] }) | undefined> {
-  const asked = await store.approvals({ responseId: node.id });
-  const output = (await store.get(node.id))?.entries.map(({ item }) => item) ?? [];
-  const recorded = output.some((item) => item.type === "mcp_approval_response");
-  if (recorded || asked.some(({ status }) => status === "pending" || status === "withdrawn")) return undefined;
+  const asked = await returnedFor(store, node);
+  const answered = asked.filter(isAnswered);
+  if (answered.length === 0 || asked.some(({ status }) => status === "pending")) return undefined;
   const { foreground: _foreground, ...settings } = node.settings;
   return {
-    input: asked.map(answerItem),
+    input: answered.map(answerItem),
     previousResponseId: node.id,
     ...(node.conversationId === null && { conversation: null }),
     profile: node.profile,
@@ -105,8 +128,6 @@ export async function childOfReturned(
     workspace: node.workspace,
     door: node.door,
     owner: node.owner,
-    // No header can hold this key: it is ours alone.
-    idempotency: { key: `\u0000child of ${node.id}`, digest: "" },
   };
 }
 
@@ -117,7 +138,7 @@ function answerItem({ id, status, reason }: Approval): ApprovalResponseItem {
 
 /**
  * The input of a request, with the answers in it settled. What was asked together is carried out together: what
- * the input leaves unanswered is withdrawn, and what another door answered in the meantime joins it.
+ * the input leaves unanswered is withdrawn, and what another door has answered joins it.
  */
 export async function settleAnswers(
   engine: Engine,
@@ -139,12 +160,13 @@ export async function settleAnswers(
     const by = { by: request.owner ?? request.door, door: request.door };
     await engine.decide(id, { decision, ...by, ...(reason !== null && { reason }) });
   }
+  const returned = parent && parent.endedAt !== null ? await returnedFor(store, parent) : [];
   for (const approval of asked) {
     if (answers.some((answer) => answer.approval_request_id === approval.id)) continue;
     const withdrawn = { ...approval, status: "withdrawn" as const, decidedAt: Date.now() };
-    if (approval.status !== "pending" || (await store.settleApproval(withdrawn))) continue;
-    const now = await store.approval(approval.id);
-    if (now) items.push(answerItem(now));
+    if (approval.status === "pending") await store.settleApproval(withdrawn);
+    const now = returned.some(({ id }) => id === approval.id) ? await store.approval(approval.id) : undefined;
+    if (now && isAnswered(now)) items.push(answerItem(now));
   }
   return items;
 }

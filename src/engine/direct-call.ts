@@ -8,13 +8,40 @@ import { hash } from "node:crypto";
 import type { DirectCallOptions, Judgement } from "../types/engine.ts";
 import { RotundaError } from "../types/error.ts";
 import type { Json, JsonObject } from "../types/json.ts";
-import type { PermissionMode } from "../types/response.ts";
-import type { Tool, ToolResult } from "../types/tool.ts";
+import type { Owner, PermissionMode } from "../types/response.ts";
+import type { Tool, ToolContext, ToolResult } from "../types/tool.ts";
 import { canonicalJson } from "../util/canonical.ts";
 import type { EngineParts } from "./parts.ts";
 import { judge, patternFor, unreadable } from "./permissions.ts";
 
-export async function directCall(
+/** Those that are under way, so that an emergency stop reaches them. */
+export class DirectCalls {
+  readonly #parts: EngineParts;
+  readonly #open = new Set<{ stop: AbortController; by: string }>();
+
+  constructor(parts: EngineParts) {
+    this.#parts = parts;
+  }
+
+  async call(name: string, input: JsonObject, options: DirectCallOptions): Promise<ToolResult> {
+    const stop = new AbortController();
+    const entry = { stop, by: options.by };
+    this.#open.add(entry);
+    try {
+      const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal;
+      return await directCall(this.#parts, name, input, { ...options, signal });
+    } finally {
+      this.#open.delete(entry);
+    }
+  }
+
+  /** Of one owner, or of all. */
+  stop(reason: string, owner?: Owner): void {
+    for (const { stop, by } of this.#open) if (owner === undefined || owner === by) stop.abort(reason);
+  }
+}
+
+async function directCall(
   parts: EngineParts,
   name: string,
   input: JsonObject,
@@ -47,7 +74,7 @@ export async function directCall(
   const trusted = mode === "auto" || verdict.byRule;
   const signal = options.signal ?? new AbortController().signal;
   const outside = () => Promise.reject(new RotundaError("usage", `${name} needs a response to belong to`));
-  const result = await tool.run(input, {
+  const context: ToolContext = {
     workspace,
     signal,
     responseId: "",
@@ -59,6 +86,11 @@ export async function directCall(
     progress: (text) => parts.notify({ responseId: null, level: "info", topic: "tools", text: parts.redact(text) }),
     delegate: outside,
     readOutput: async () => undefined,
+  };
+  const result = await tool.run(input, context).catch(async (thrown: unknown) => {
+    // What it did until then is not known: all the more reason to write down that it began.
+    await record({ status: "failed" });
+    throw thrown;
   });
   const text = parts.redact(result.text);
   await record({ status: result.isError ? "failed" : "completed", resultDigest: hash("sha256", text) });

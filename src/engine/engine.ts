@@ -5,9 +5,16 @@
  * most one process at a time; what a door can do here, every door can do.
  */
 import type { Approval, Decision } from "../types/approval.ts";
-import type { Approver, DirectCallOptions, Engine, Judgement, RunRequest } from "../types/engine.ts";
+import type {
+  Approver,
+  DirectCallOptions,
+  Engine,
+  EventStream,
+  Judgement,
+  RecordRequest,
+  RunRequest,
+} from "../types/engine.ts";
 import { RotundaError, toRotundaError } from "../types/error.ts";
-import { isEnd, type RunEvent } from "../types/event.ts";
 import type { Item } from "../types/item.ts";
 import type { JsonObject } from "../types/json.ts";
 import { type FullResponse, LOCAL, type Owner, type ResponseNode } from "../types/response.ts";
@@ -16,18 +23,20 @@ import type { Tool, ToolResult } from "../types/tool.ts";
 import { KeyedLock } from "../util/keyed-lock.ts";
 import { newProcessName } from "../util/process-name.ts";
 import { advance, hasNews, toolsOf } from "./advance.ts";
-import { afterCut, answeredCalls, awaitTurn, firstEvents, firstOf, place } from "./begin.ts";
-import { childOfReturned, decisionOf, expire, outermost, settle, settleAnswers } from "./decide.ts";
+import { afterCut, answeredCalls, awaitTurn, childOf, firstEvents, firstOf, openAbove, place } from "./begin.ts";
+import { childKey, childOfReturned, decisionOf, expire, outermost, settle, settleAnswers } from "./decide.ts";
 import { delegate, readOutput } from "./delegate.ts";
-import { directCall, judgeCall } from "./direct-call.ts";
+import { DirectCalls, judgeCall } from "./direct-call.ts";
 import { History } from "./history.ts";
-import { existingNode, fullResponse, resolveId } from "./lookup.ts";
+import { existingNode, fullResponse, hasEnded, resolveId } from "./lookup.ts";
 import type { EngineParts } from "./parts.ts";
 import { Pulse } from "./pulse.ts";
 import { recordRun } from "./record.ts";
 import { recover } from "./recover.ts";
 import { Run, type Stop } from "./run.ts";
+import { takeUpLater } from "./set-aside.ts";
 import { entriesOf, outputText } from "./text.ts";
+import { Watch, type WatchParts } from "./watch.ts";
 
 /** Milliseconds that an idempotency key holds. */
 const KEY_LIFE = 24 * 3_600_000;
@@ -40,25 +49,38 @@ class LocalEngine implements Engine {
   readonly #parts: EngineParts;
   readonly #processName = newProcessName();
   readonly #runs = new Map<string, Run>();
-  readonly #resuming = new Map<string, Promise<Run>>();
+  readonly #resuming = new Map<string, Promise<ResponseNode>>();
   readonly #history: History;
   readonly #pulse: Pulse;
-  readonly #directCalls = new Set<{ stop: AbortController; by: string }>();
+  readonly #directCalls: DirectCalls;
   readonly #linear = new KeyedLock();
+  readonly #watching: WatchParts;
   #stopping = false;
 
   constructor(parts: EngineParts) {
     this.#parts = parts;
     this.#history = new History(parts.store);
+    this.#directCalls = new DirectCalls(parts);
     this.#pulse = new Pulse(parts, this.#processName, this.#runs);
+    this.#watching = {
+      store: parts.store,
+      runOf: (id) => this.#runs.get(id),
+      lives: (id) => this.#lives(id),
+      change: () => this.#pulse.change(),
+      stopping: () => this.#stopping,
+    };
   }
 
   // ---- begin
 
   start(request: RunRequest): Promise<ResponseNode> {
-    const { conversation, previousResponseId } = request;
-    const go = () => this.#start(request, (parent) => settleAnswers(this, this.#parts.store, request, parent));
-    // Of two turns that come at once for one conversation, the second stands behind the first.
+    return this.#inLine(request, () =>
+      this.#start(request, (parent) => settleAnswers(this, this.#parts.store, request, parent)),
+    );
+  }
+
+  /** Of two turns that come at once for one conversation, the second stands behind the first. */
+  #inLine<T>({ conversation, previousResponseId }: RunRequest, go: () => Promise<T>): Promise<T> {
     const linear = conversation && conversation !== "new" && previousResponseId === undefined;
     return linear ? this.#linear.run(conversation, go) : go();
   }
@@ -71,7 +93,7 @@ class LocalEngine implements Engine {
     if (this.#stopping) throw new RotundaError("shutting_down", "the engine is stopping");
     const { store } = this.#parts;
     const before = request.idempotency && (await store.idempotency(request.owner ?? LOCAL, request.idempotency.key));
-    if (before) return firstOf(store, before, request);
+    if (before) return firstOf(store, before, request.idempotency?.digest ?? "");
     const now = this.#parts.now();
     const profile = await this.#parts.profiles.get(request.profile);
     const model = await this.#parts.models.get(request.model ?? profile.model);
@@ -79,12 +101,17 @@ class LocalEngine implements Engine {
     const input = entriesOf(await answers(parent));
     // One that has not ended waits for its answers itself, and carries them out itself.
     const calls = parent && parent.endedAt !== null ? await answeredCalls(store, parent, input) : [];
-    if (parent?.endedAt === null) node.status = "queued";
+    if (parent && (await openAbove(store, parent))) node.status = "queued";
     const events = firstEvents(node, calls);
-    const idempotency = request.idempotency && { ...request.idempotency, expiresAt: now + KEY_LIFE };
+    const key = request.idempotency && { ...request.idempotency, expiresAt: now + KEY_LIFE };
+    const answered = parent && calls.length > 0 ? childKey(parent) : undefined;
+    const idempotency = answered ?? key;
     const made = { node, input: [...input, ...calls], events, process: this.#processName, conversation };
     const known = await store.create({ ...made, ...(idempotency && { idempotency }) });
-    if (known) return firstOf(store, known, request);
+    if (known) return answered ? childOf(store, known, input) : firstOf(store, known, key?.digest ?? "");
+    if (answered && key) {
+      await store.saveIdempotency({ ...key, owner: request.owner ?? LOCAL, responseId: node.id, answer: null });
+    }
     const options = { approver: request.approver, now: this.#parts.now, nextSequence: events.length, events };
     const run = new Run(store, node, input, { process: this.#processName, fence: 1 }, options);
     run.output.push(...calls);
@@ -93,13 +120,14 @@ class LocalEngine implements Engine {
     return node;
   }
 
-  async record(request: RunRequest & { omit?: string[] }): Promise<ResponseNode> {
-    const run = await recordRun(this.#parts, request, this.#processName);
+  async record(request: RecordRequest): Promise<ResponseNode> {
+    const run = await this.#inLine(request, () => recordRun(this.#parts, request, this.#processName));
     this.#history.ended(run);
     return run.node;
   }
 
   #begin(run: Run): void {
+    if (this.#stopping) run.stop({ status: "shutdown" });
     this.#runs.set(run.node.id, run);
     this.#pulse.start();
     run.finished = this.#conduct(run);
@@ -122,6 +150,7 @@ class LocalEngine implements Engine {
       run.failure = toRotundaError(error);
     }
     run.wake();
+    if (run.failure) void takeUpLater(run, this, () => this.#stopping);
     await this.#answeredMeanwhile(run);
   }
 
@@ -142,25 +171,29 @@ class LocalEngine implements Engine {
     if (this.#stopping) throw new RotundaError("shutting_down", "the engine is stopping");
     const node = await existingNode(store, id);
     if (node.incompleteReason === "interrupted") return this.start(afterCut(node));
-    if (node.endedAt !== null) {
-      throw new RotundaError("response_ended", `response ${id} has already ended (${node.status})`);
-    }
+    if (node.endedAt !== null) throw hasEnded(id, node.status);
     // Without its model it would only fail.
     await this.#parts.models.get(node.model);
-    const resuming = this.#resuming.get(id) ?? this.#take(id, approver);
+    const begun = this.#runs.get(id);
+    if (begun) return begun.node;
+    const resuming = this.#resuming.get(id) ?? this.#beginAgain(id, approver);
     this.#resuming.set(id, resuming);
     try {
-      const run = await resuming;
-      if (!this.#runs.has(id) && !run.ended && !run.stopped) {
-        const waited = Math.max(0, this.#parts.now() - run.node.createdAt - run.node.ran);
-        // One that waits behind its parent goes on waiting there.
-        run.patch(run.node.status === "queued" ? { waited } : { status: "in_progress", waited });
-        this.#begin(run);
-      }
-      return run.node;
+      return await resuming;
     } finally {
       this.#resuming.delete(id);
     }
+  }
+
+  async #beginAgain(id: string, approver: Approver | undefined): Promise<ResponseNode> {
+    const run = await this.#take(id, approver);
+    // What steers it may have come while nobody ran it.
+    await this.#pulse.obey([run]);
+    const waited = Math.max(0, this.#parts.now() - run.node.createdAt - run.node.ran);
+    // One that waits behind its parent goes on waiting there.
+    run.patch(run.node.status === "queued" ? { waited } : { status: "in_progress", waited });
+    this.#begin(run);
+    return run.node;
   }
 
   /** The response as a run of this process. What is stored is read only once it is ours: before, it may still change. */
@@ -179,37 +212,8 @@ class LocalEngine implements Engine {
 
   // ---- watch
 
-  async *watch(id: string, after = -1, signal?: AbortSignal): AsyncIterable<RunEvent> {
-    const wake = () => this.#runs.get(id)?.wake();
-    signal?.addEventListener("abort", wake, { once: true });
-    try {
-      yield* this.#watch(id, after, signal);
-    } finally {
-      signal?.removeEventListener("abort", wake);
-    }
-  }
-
-  async *#watch(id: string, after: number, signal: AbortSignal | undefined): AsyncIterable<RunEvent> {
-    const { store } = this.#parts;
-    let cursor = after;
-    for (;;) {
-      const run = this.#runs.get(id);
-      const events = run?.after(cursor) ?? (await store.events(id, cursor, 500));
-      for (const event of events) {
-        cursor = event.sequence_number;
-        yield event;
-        if (isEnd(event)) return;
-      }
-      if (signal?.aborted) return;
-      if (events.length > 0) continue;
-      if (run) {
-        if (this.#runs.has(id)) await run.changed();
-        if (run.failure) throw run.failure;
-      } else if (!(await this.#lives(id))) {
-        // It waits for a person, or its process is gone: what is stored has been told.
-        if ((await store.events(id, cursor, 1)).length === 0) return;
-      } else await this.#pulse.change();
-    }
+  watch(id: string, after = -1, signal?: AbortSignal): EventStream {
+    return new Watch(this.#watching, id, after, signal);
   }
 
   async #lives(id: string): Promise<boolean> {
@@ -294,45 +298,42 @@ class LocalEngine implements Engine {
     return this.resume(top.id);
   }
 
-  async expireApprovals(): Promise<number> {
+  async expireApprovals(): Promise<Approval[]> {
     const expired = await expire(this.#parts);
-    for (const approval of expired) {
-      this.#pulse.tell(approval);
-      await this.goOn(approval.id);
-    }
-    return expired.length;
+    for (const approval of expired) this.#pulse.tell(approval);
+    return expired;
   }
 
   // ---- steer, cancel, call, stop
 
   async steer(id: string, items: Item[]): Promise<void> {
     const node = await existingNode(this.#parts.store, id);
-    if (node.endedAt !== null) throw new RotundaError("response_ended", `response ${id} has already ended`);
-    await this.#parts.store.sendControl({ responseId: id, kind: "steer", reason: null, items });
-    this.#pulse.look();
+    const run = this.#runs.get(id);
+    if (node.endedAt !== null || (run && !this.#pulse.steer(run, items))) throw hasEnded(id);
+    if (run) await run.commit();
+    else await this.#parts.store.sendControl({ responseId: id, kind: "steer", reason: null, items });
   }
 
   async cancel(id: string, reason: string): Promise<void> {
-    const run = this.#runs.get(id);
-    if (run) {
-      run.stop({ status: "cancelled", error: { code: "cancelled", message: reason } });
-      await run.finished;
-      return;
-    }
-    const node = await existingNode(this.#parts.store, id);
-    if (node.endedAt !== null) throw new RotundaError("response_ended", `response ${id} has already ended`);
-    if (await this.#lives(id)) {
-      await this.#parts.store.sendControl({ responseId: id, kind: "cancel", reason, items: null });
-      return;
-    }
-    await this.#endStored(id, { status: "cancelled", error: { code: "cancelled", message: reason } });
+    const open = this.#runs.has(id) || (await existingNode(this.#parts.store, id)).endedAt === null;
+    if (!open) throw hasEnded(id);
+    await this.#end(id, { status: "cancelled", error: { code: "cancelled", message: reason } });
   }
 
-  /** Nobody runs it: it is taken only to be ended. */
-  async #endStored(id: string, stop: Stop): Promise<void> {
+  /** Ends it wherever it is run: here, in another process, or nowhere. Then it is taken only to be ended. */
+  async #end(id: string, stop: Stop): Promise<void> {
     const { store } = this.#parts;
+    const active = this.#runs.get(id);
+    active?.stop(stop);
+    await active?.finished;
+    // It may have begun to wait at the very moment, and left without an end.
+    if (active?.ended || this.#stopping || (await store.node(id))?.endedAt !== null) return;
+    if (await this.#lives(id)) {
+      const reason = stop.error?.message ?? null;
+      return store.sendControl({ responseId: id, kind: "cancel", reason, items: null });
+    }
     for (const child of await store.list({ callerResponseId: id, limit: 1_000 })) {
-      if (child.endedAt === null && !(await this.#lives(child.id))) await this.#endStored(child.id, stop);
+      if (child.endedAt === null) await this.#end(child.id, stop);
     }
     const run = await this.#take(id, undefined);
     run.stop(stop);
@@ -341,8 +342,11 @@ class LocalEngine implements Engine {
   }
 
   async interrupt(id: string): Promise<void> {
+    if (this.#runs.has(id) || (await this.#lives(id))) {
+      throw new RotundaError("owned_elsewhere", `response ${id} is being run`);
+    }
     const message = "the process that ran it ended before it did";
-    await this.#endStored(id, { status: "incomplete", reason: "interrupted", error: { code: "cancelled", message } });
+    await this.#end(id, { status: "incomplete", reason: "interrupted", error: { code: "cancelled", message } });
   }
 
   async delete(id: string): Promise<void> {
@@ -357,7 +361,7 @@ class LocalEngine implements Engine {
   }
 
   async cancelAll(reason: string, owner?: Owner): Promise<number> {
-    for (const { stop, by } of this.#directCalls) if (owner === undefined || owner === by) stop.abort(reason);
+    this.#directCalls.stop(reason, owner);
     const status = ["queued", "in_progress", "waiting"] as const;
     const open = await this.#parts.store.list({ status, limit: 100_000, ...(owner !== undefined && { owner }) });
     // A sub-agent is cancelled by its caller.
@@ -367,16 +371,8 @@ class LocalEngine implements Engine {
     return outcomes.filter((outcome) => outcome.status === "fulfilled").length;
   }
 
-  async call(tool: string, input: JsonObject, options: DirectCallOptions): Promise<ToolResult> {
-    const stop = new AbortController();
-    const entry = { stop, by: options.by };
-    this.#directCalls.add(entry);
-    try {
-      const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal;
-      return await directCall(this.#parts, tool, input, { ...options, signal });
-    } finally {
-      this.#directCalls.delete(entry);
-    }
+  call(tool: string, input: JsonObject, options: DirectCallOptions): Promise<ToolResult> {
+    return this.#directCalls.call(tool, input, options);
   }
 
   judge(tool: string, input: JsonObject, options: Parameters<Engine["judge"]>[2]): Promise<Judgement> {

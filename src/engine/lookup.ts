@@ -1,7 +1,7 @@
 /** Lookup: a response whole, and ids by a part of them. Invariant: what was deleted is as unknown as what never was. */
 import { RotundaError } from "../types/error.ts";
 import type { Entry } from "../types/item.ts";
-import type { FullResponse, ResponseNode } from "../types/response.ts";
+import type { FullResponse, ResponseNode, Status } from "../types/response.ts";
 import type { IdKind, Store } from "../types/store.ts";
 import { isId, isIdPart } from "../util/ids.ts";
 import { oneLine } from "../util/text.ts";
@@ -11,6 +11,10 @@ export async function existingNode(store: Store, id: string): Promise<ResponseNo
   const node = await store.node(id);
   if (!node) throw new RotundaError("not_found", `there is no response ${id}`);
   return node;
+}
+
+export function hasEnded(id: string, status?: Status): RotundaError {
+  return new RotundaError("response_ended", `response ${id} has already ended${status ? ` (${status})` : ""}`);
 }
 
 export async function fullResponse(store: Store, id: string): Promise<FullResponse> {

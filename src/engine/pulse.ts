@@ -22,6 +22,8 @@ export class Pulse {
   #version = -1;
   #renewed = 0;
   #busy = false;
+  /** Something came while we were reading: it is looked at again. */
+  #again = false;
 
   constructor(parts: EngineParts, processName: string, runs: ReadonlyMap<string, Run>) {
     this.#parts = parts;
@@ -59,12 +61,14 @@ export class Pulse {
 
   /** Reads what is meant for the runs of this process. */
   look(): void {
+    this.#again = this.#busy;
     if (this.#busy) return;
     this.#busy = true;
     this.#read()
       .catch((error: unknown) => this.#report(error))
       .finally(() => {
         this.#busy = false;
+        if (this.#again) this.look();
       });
   }
 
@@ -75,24 +79,28 @@ export class Pulse {
 
   async #read(): Promise<void> {
     const { store } = this.#parts;
-    if (this.#runs.size > 0) {
-      for (const control of await store.takeControls([...this.#runs.keys()])) {
-        const run = this.#runs.get(control.responseId);
-        if (!run) continue;
-        if (control.kind === "cancel") {
-          const message = control.reason ?? "cancelled";
-          run.stop({ status: "cancelled", error: { code: "cancelled", message } });
-        } else this.#steer(run, control.items ?? []);
-      }
-    }
+    await this.obey([...this.#runs.values()]);
     for (const id of [...this.#approvals.keys()]) {
       const approval = await store.approval(id);
       if (approval && approval.status !== "pending") this.tell(approval);
     }
   }
 
-  /** Takes effect when the calls that are under way have ended: the next prompt holds it. */
-  #steer(run: Run, items: readonly Item[]): void {
+  /** Does with runs what was wished for them, here or elsewhere, since somebody last looked. */
+  async obey(runs: readonly Run[]): Promise<void> {
+    if (runs.length === 0) return;
+    for (const control of await this.#parts.store.takeControls(runs.map(({ node }) => node.id))) {
+      const run = runs.find(({ node }) => node.id === control.responseId);
+      if (control.kind === "cancel") {
+        const message = control.reason ?? "cancelled";
+        run?.stop({ status: "cancelled", error: { code: "cancelled", message } });
+      } else if (run) this.steer(run, control.items ?? []);
+    }
+  }
+
+  /** Takes effect when the calls that are under way have ended: the next prompt holds it. False: the run has ended. */
+  steer(run: Run, items: readonly Item[]): boolean {
+    if (run.node.endedAt !== null || run.failure) return false;
     const turn = run.output.reduce((highest, entry) => Math.max(highest, entry.turn), 0);
     for (const item of items) {
       const steering = { ...item, id: item.id || newId("msg") };
@@ -101,6 +109,7 @@ export class Pulse {
       run.put({ side: "output", position, turn, item: steering, meta: { synthetic: "steer" } });
       run.emit({ type: "response.output_item.done", output_index: position, item: steering });
     }
+    return true;
   }
 
   /** Resolves with the answer to an approval, given anywhere; undefined when `signal` ends the wait. */

@@ -9,7 +9,7 @@ import type { Approval } from "../types/approval.ts";
 import type { AuditEntry } from "../types/audit.ts";
 import type { Approver } from "../types/engine.ts";
 import { type RotundaError, toRotundaError } from "../types/error.ts";
-import type { NewEvent, RunEvent } from "../types/event.ts";
+import type { DeltaType, NewEvent, RunEvent } from "../types/event.ts";
 import type { Entry } from "../types/item.ts";
 import type { EndedStatus, IncompleteReason, ResponseError, ResponseNode } from "../types/response.ts";
 import type { Batch, Lease, Store } from "../types/store.ts";
@@ -24,6 +24,10 @@ export interface Stop {
   /** It ends because a person must answer; the answer starts its child. */
   returned?: boolean;
 }
+
+/** What most batches have of most things; never written to. */
+const NOTHING: never[] = [];
+Object.freeze(NOTHING);
 
 /** A run with more events keeps those of the last two commits for its watchers; older ones are read from the store. */
 const SHORT = 64;
@@ -82,15 +86,28 @@ export class Run {
   // ---- the pen
 
   emit(event: NewEvent): void {
-    const batch = this.#open();
-    batch.events.push({ ...event, sequence_number: this.#nextSequence++ } as RunEvent);
+    this.#add({ ...event, sequence_number: this.#nextSequence } as RunEvent);
     if (!("delta" in event)) this.#store.hurry();
+  }
+
+  /** A piece of an item's text: by far the most frequent event. */
+  emitDelta(type: DeltaType, output_index: number, item_id: string, delta: string): void {
+    this.#add({ type, output_index, item_id, content_index: 0, delta, sequence_number: this.#nextSequence });
+  }
+
+  #add(event: RunEvent): void {
+    const batch = this.#open();
+    this.#nextSequence++;
+    if (batch.events === NOTHING) batch.events = [event];
+    else batch.events.push(event);
   }
 
   /** A new entry, or a new form of one that is there. */
   put(entry: Entry): void {
     this.output[entry.position] = entry;
-    const { entries } = this.#open();
+    const batch = this.#open();
+    if (batch.entries === NOTHING) batch.entries = [];
+    const { entries } = batch;
     // A call's forms often follow each other within one commit: only the last of them is written.
     const known = entries.findLastIndex((one) => one.position === entry.position);
     const copy = { ...entry, item: { ...entry.item }, meta: { ...entry.meta } };
@@ -100,15 +117,18 @@ export class Run {
   }
 
   keepWhole(itemId: string, text: string): void {
-    this.#open().outputs.push({ itemId, text });
+    const batch = this.#open();
+    batch.outputs = [...batch.outputs, { itemId, text }];
   }
 
   ask(approval: Approval): void {
-    this.#open().approvals.push(approval);
+    const batch = this.#open();
+    batch.approvals = [...batch.approvals, approval];
   }
 
   audit(entry: AuditEntry): void {
-    this.#open().audits.push(entry);
+    const batch = this.#open();
+    batch.audits = [...batch.audits, entry];
   }
 
   patch(change: Partial<ResponseNode>): void {
@@ -132,11 +152,11 @@ export class Run {
       responseId: this.node.id,
       fence: this.lease.fence,
       sealed: false,
-      events: [],
-      entries: [],
-      outputs: [],
-      approvals: [],
-      audits: [],
+      events: NOTHING,
+      entries: NOTHING,
+      outputs: NOTHING,
+      approvals: NOTHING,
+      audits: NOTHING,
       node: null,
     };
     this.#batch = batch;

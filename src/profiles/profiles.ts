@@ -35,7 +35,8 @@ export function createProfiles(options: ProfilesOptions): Profiles {
     const config = Object.hasOwn(options.configured, name) ? options.configured[name] : undefined;
     const builtin = builtinProfiles.find((profile) => profile.name === name);
     if (!config && !builtin) {
-      throw new RotundaError("profile_not_found", `there is no profile ${name}; there are: ${names().join(", ")}`);
+      const text = `there is no profile ${name.slice(0, 100)}; there are: ${names().join(", ")}`;
+      throw new RotundaError("profile_not_found", text);
     }
     if (above.includes(name)) {
       throw new RotundaError(
@@ -55,8 +56,12 @@ export function createProfiles(options: ProfilesOptions): Profiles {
 
   return {
     get(name = options.defaultProfile) {
-      const profile = known.get(name) ?? make(name, []);
-      known.set(name, profile);
+      let profile = known.get(name);
+      if (!profile) {
+        profile = make(name, []);
+        // Clients may ask for any name: what there is not must not be kept.
+        if (names().includes(name)) known.set(name, profile);
+      }
       return profile;
     },
     list: () =>

@@ -35,6 +35,12 @@ export interface RunRequest {
   onStart?: (responseId: string) => void;
 }
 
+/** Items that somebody brings along. `input` may be empty where something is left out. */
+export interface RecordRequest extends RunRequest {
+  /** Ids of items of the path that no longer belong to the conversation. */
+  omit?: string[];
+}
+
 export interface DirectCallOptions {
   workspace: string;
   signal?: AbortSignal;
@@ -54,16 +60,19 @@ export interface Judgement {
   pattern: string;
 }
 
+/** Events of a response, as they become known. */
+export interface EventStream extends AsyncIterable<RunEvent> {
+  /** The same in groups, none of them empty: what is known at one moment comes together. */
+  groups(): AsyncIterable<readonly RunEvent[]>;
+}
+
 export interface Engine {
   /** Durable when it resolves; runs on by itself. */
   start(request: RunRequest): Promise<ResponseNode>;
-  /**
-   * Puts items into the tree as a response that has ended, without asking any model. `input` may be empty where
-   * `omit` names items of the path that no longer belong to the conversation.
-   */
-  record(request: RunRequest & { omit?: string[] }): Promise<ResponseNode>;
+  /** Puts items into the tree as a response that has ended, without asking any model. */
+  record(request: RecordRequest): Promise<ResponseNode>;
   /** Replays what is stored, follows live, ends after the terminal event. `after` is a sequence number; default -1. */
-  watch(id: string, after?: number, signal?: AbortSignal): AsyncIterable<RunEvent>;
+  watch(id: string, after?: number, signal?: AbortSignal): EventStream;
   /** Resolves when it has ended, or waits for a person who is not at hand. */
   wait(id: string): Promise<ResponseNode>;
   get(id: string): Promise<FullResponse>;
@@ -85,8 +94,8 @@ export interface Engine {
   cancel(id: string, reason: string): Promise<void>;
   /** Of one owner, or of all. Resolves with how many were ended. */
   cancelAll(reason: string, owner?: Owner): Promise<number>;
-  /** Approvals that nobody answered in time count as denied; what waited for them goes on. Resolves with how many. */
-  expireApprovals(): Promise<number>;
+  /** Approvals that nobody answered in time count as denied. Resolves with those; starts nothing by itself: see `goOn`. */
+  expireApprovals(): Promise<Approval[]>;
   /**
    * A tool without a model, asked for by a person or a program. Throws `tool_not_found`, `denied`, `approval_needed`,
    * and what the tool throws.

@@ -186,3 +186,18 @@ test("max_tokens and max_completion_tokens are one limit; the newer name wins; w
   await ask({ max_tokens: 50, max_completion_tokens: 60 });
   expect(served.upstream.requests.map((one) => one.body.max_tokens)).toEqual([50, 60]);
 });
+
+test.each([
+  [
+    "/v1/chat/completions",
+    { messages, tool_choice: { type: "allowed_tools", allowed_tools: { tools: [null, 5, {}] } } },
+  ],
+  ["/v1/responses", { input: "x", tool_choice: { type: "allowed_tools", tools: [null, 5, { type: "mcp" }] } }],
+  ["/v1/responses", { input: "x", tools: [{ type: "namespace", name: "a", tools: [null, { type: "custom" }] }] }],
+  ["/v1/responses", { input: [{ type: "mcp_approval_response", approval_request_id: 5 }] }],
+  ["/v1/responses", { input: [{ type: "item_reference", id: "mcpr_" }] }],
+])("nonsense is never a fault of ours: %s %j", async (path, more) => {
+  const served = await serve([{ text: "x" }]);
+  const answer = await served.fetch(path, { json: { model, ...more } });
+  expect(answer.status).toBeLessThan(500);
+});

@@ -131,7 +131,7 @@ export async function doctor(context: CommandContext, flags: { json?: boolean })
 
 function line({ name, state, text, remedy }: Finding, { streams: { outStyle } }: CommandContext): string {
   const mark = state === "ok" ? outStyle.green("✓") : state === "warning" ? outStyle.yellow("!") : outStyle.red("✗");
-  return `${mark} ${name}: ${visible(text)}\n${remedy === undefined ? "" : `    ${visible(remedy)}\n`}`;
+  return `${mark} ${visible(name)}: ${visible(text)}\n${remedy === undefined ? "" : `    ${visible(remedy)}\n`}`;
 }
 
 async function checkNode(): Promise<Finding[]> {

@@ -12,6 +12,11 @@ function sees({ identity }: RequestContext, owner: Owner): boolean {
   return identity.local || identity.owner === owner;
 }
 
+/** Whether it may do what needs `admin`: never over a network, unless the operator said so. */
+export function mayAdminister({ identity, remote, services }: RequestContext): boolean {
+  return identity.scopes.includes("admin") && (!remote || services.allowRemoteAdmin);
+}
+
 /** Whose rows a listing shows: all of them for the local token. */
 export function ownerFilter({ identity }: RequestContext): { owner?: Owner } {
   return identity.local ? {} : { owner: identity.owner };

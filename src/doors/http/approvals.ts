@@ -7,7 +7,7 @@ import type { Approval, LearnedRule } from "../../types/approval.ts";
 import type { Elicitation } from "../../types/elicitation.ts";
 import { RotundaError, toRotundaError } from "../../types/error.ts";
 import { isId } from "../../util/ids.ts";
-import { ownApproval, ownerFilter } from "./access.ts";
+import { mayAdminister, ownApproval, ownerFilter } from "./access.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
 import { goOn } from "./go-on.ts";
@@ -36,11 +36,20 @@ export const listApprovals: Handler = async (context) => {
   const pending = await context.app.store.approvals({ status: "pending", ...ownerFilter(context) });
   const tools = new Map((await context.app.engine.tools()).map((tool) => [tool.name, tool.server]));
   const now = Date.now();
-  const approvals = pending
-    .filter(({ expiresAt }) => expiresAt > now)
-    .map((approval) => wireApproval(approval, tools.get(approval.tool) ?? "rotunda"));
-  context.json(200, { approvals });
+  const valid = pending.filter(({ expiresAt }) => expiresAt > now);
+  const approvals = [];
+  let size = 0;
+  for (const approval of valid) {
+    size += approval.arguments.length;
+    if (approvals.length > 0 && (approvals.length === MOST_LISTED || size > MOST_CHARACTERS)) break;
+    approvals.push(wireApproval(approval, tools.get(approval.tool) ?? "rotunda"));
+  }
+  context.json(200, { approvals, has_more: approvals.length < valid.length });
 };
+
+/** Of one listing, the oldest first: a run that asks without end must not hold up the server with its questions. */
+const MOST_LISTED = 1_000;
+const MOST_CHARACTERS = 2_000_000;
 
 export const answerApproval: Handler<AnswerApproval> = async (context, body) => {
   const { approvalId: id, approved, reason, scope = "once" } = body;
@@ -51,7 +60,7 @@ export const answerApproval: Handler<AnswerApproval> = async (context, body) => 
   const approval = await ownApproval(context, id).catch(() => {
     throw unknown;
   });
-  if (scope === "always" && !context.identity.scopes.includes("admin")) {
+  if (scope === "always" && !mayAdminister(context)) {
     throw new RotundaError("insufficient_scope", 'An answer with scope "always" needs the scope admin');
   }
   const { app, identity } = context;
@@ -61,7 +70,8 @@ export const answerApproval: Handler<AnswerApproval> = async (context, body) => 
     await app.engine.decide(id, { ...decision, ...(reason !== undefined && { reason }) });
   } catch (error) {
     // A crash may have come between an answer and what follows from it: that is made up for here.
-    if (toRotundaError(error).code === "approval_settled") await goOn(context.services, approval);
+    const { code } = toRotundaError(error);
+    if (code === "approval_settled" || code === "approval_expired") await goOn(context.services, approval);
     throw error;
   }
   const goesOn = await goOn(context.services, approval);
@@ -75,7 +85,7 @@ export const listRules: Handler = async (context) => {
 /** Of a token, only those of its own conversations; a workspace's belong to whoever holds the machine. */
 async function visibleRules(context: RequestContext): Promise<LearnedRule[]> {
   const rules = await context.app.store.rules();
-  if (context.identity.local || context.identity.scopes.includes("admin")) return rules;
+  if (context.identity.local || mayAdminister(context)) return rules;
   const own: LearnedRule[] = [];
   for (const rule of rules) {
     const { store } = context.app;
@@ -97,9 +107,10 @@ export const removeRule: Handler = async (context) => {
 };
 
 /** Those that it may see: its own calls', and everybody's for whoever holds the machine or administers it. */
-async function visibleElicitations({ app, identity }: RequestContext): Promise<Elicitation[]> {
+async function visibleElicitations(context: RequestContext): Promise<Elicitation[]> {
+  const { app, identity } = context;
   const pending = app.elicitations();
-  if (identity.local || identity.scopes.includes("admin")) return pending;
+  if (identity.local || mayAdminister(context)) return pending;
   const own: Elicitation[] = [];
   for (const elicitation of pending) {
     const { responseIds = [] } = elicitation;
@@ -142,10 +153,13 @@ export const answerSampling: Handler = () => {
 
 export const emergencyStop: Handler = async (context) => {
   const { app, identity } = context;
-  const all = identity.local || identity.scopes.includes("admin");
+  const all = identity.local || mayAdminister(context);
   const stopped = await app.engine.cancelAll("emergency stop", all ? undefined : identity.owner);
   const entry = { who: identity.owner, door: "http", responseId: null, at: Date.now(), details: { stopped } };
-  await app.store.audit({ action: "emergency_stop", ...entry });
+  // They are stopped, whether there is room on the disk to write that down or not.
+  await app.store.audit({ action: "emergency_stop", ...entry }).catch((thrown: unknown) => {
+    context.services.log({ level: "error", text: `emergency stop: ${toRotundaError(thrown).message}` });
+  });
   const text = "Emergency stop executed";
   context.json(200, { success: true, message: text, processesKilled: stopped, processesRemaining: 0 });
 };

@@ -19,7 +19,7 @@ import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
 import { chooseModel } from "./model-choice.ts";
 import { formatOf, NO_LOGPROBS, parked, servedTools } from "./responses-request.ts";
-import { applyToolChoice, checkNames, clientTool, wrong } from "./responses-tools.ts";
+import { applyToolChoice, checkNames, clientTool, objectsOf, wrong } from "./responses-tools.ts";
 
 /** Milliseconds in which another door may answer an approval before the call is denied. */
 const PATIENCE = 10_000;
@@ -223,7 +223,5 @@ function flatChoice(choice: Record<string, unknown>): Record<string, unknown> {
   if (typeof nested !== "object" || nested === null) return choice;
   const { tools, ...fields } = nested as Record<string, unknown>;
   const flat = { ...fields, type: choice.type };
-  return Array.isArray(tools)
-    ? { ...flat, tools: tools.map((tool: Record<string, unknown>) => flatChoice(tool)) }
-    : flat;
+  return tools === undefined ? flat : { ...flat, tools: objectsOf(tools).map(flatChoice) };
 }

@@ -10,6 +10,9 @@ import type { ResponseNode } from "../../types/response.ts";
 import { chatUsage, completionBase, extension, failureOf, finishReason, isLegacy, SEPARATOR } from "./chat-object.ts";
 import { InputReader } from "./custom-tools.ts";
 
+/** Characters that are put together at once. */
+const MANY = 32_768;
+
 export interface ChatStreamOptions {
   app: App;
   node: ResponseNode;
@@ -47,26 +50,37 @@ class Chunks {
   }
 }
 
-/** Frames of a run from its beginning. `events` are those of the response, from the first on. */
-export async function* chatFrames(options: ChatStreamOptions, events: AsyncIterable<RunEvent>): AsyncIterable<string> {
-  const { app, node } = options;
+/** Frames of a run from its beginning. `groups` are the events of the response, from the first on. */
+export async function* chatFrames(
+  options: ChatStreamOptions,
+  groups: AsyncIterable<readonly RunEvent[]>,
+): AsyncIterable<string> {
+  const { node } = options;
   const chunks = new Chunks(node, options.includeUsage);
   const translate = new Translation(chunks, isLegacy(node));
   yield chunks.delta('{"role":"assistant","content":"","refusal":null}');
-  for await (const event of events) {
-    const frame = translate.frame(event);
-    if (frame !== undefined) yield frame;
-    if (!isEnd(event)) continue;
-    const response = await app.engine.get(node.id);
-    const failure = failureOf(response);
-    if (failure) yield `data: ${JSON.stringify(options.describe(failure))}\n\n`;
-    else {
-      const finish = finishReason(response, translate.calls > 0);
-      yield chunks.last(finish, { ...options.extra, rotunda: extension(response) });
-      if (options.includeUsage) yield chunks.usage(chatUsage(response.usage));
+  for await (const group of groups) {
+    let text = "";
+    for (const event of group) {
+      text += translate.frame(event) ?? "";
+      if (text.length < MANY) continue;
+      yield text;
+      text = "";
     }
-    yield "data: [DONE]\n\n";
+    if (text !== "") yield text;
+    const last = group.at(-1);
+    if (last && isEnd(last)) yield await endFrames(options, chunks, translate.calls > 0);
   }
+}
+
+async function endFrames(options: ChatStreamOptions, chunks: Chunks, hasCalls: boolean): Promise<string> {
+  const done = "data: [DONE]\n\n";
+  const response = await options.app.engine.get(options.node.id);
+  const failure = failureOf(response);
+  if (failure) return `data: ${JSON.stringify(options.describe(failure))}\n\n${done}`;
+  const finish = finishReason(response, hasCalls);
+  const last = chunks.last(finish, { ...options.extra, rotunda: extension(response) });
+  return last + (options.includeUsage ? chunks.usage(chatUsage(response.usage)) : "") + done;
 }
 
 class Translation {

@@ -98,7 +98,7 @@ async function stream(
           describe: (error) => describeError(error, context).body,
           extra: conversationField(node, name),
         },
-        app.engine.watch(node.id, -1, signal),
+        app.engine.watch(node.id, -1, signal).groups(),
       ),
   });
 }

@@ -49,6 +49,8 @@ export class RequestContext {
   accepted = false;
   /** Key and digest of the request, on routes that declare `idempotent: "response"`, where the client sent a key. */
   idempotency: { key: string; digest: string } | undefined;
+  /** Whose content the answer holds, where that is not the object that it is: when it is deleted, so is a kept answer. */
+  about: string | undefined;
   /** Status and text of the answer, once there is one that is no stream. */
   answer: { status: number; body: string } | undefined;
   /** Milliseconds of the monotonic clock at which that answer was given. */

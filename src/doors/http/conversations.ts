@@ -5,7 +5,7 @@
  * and never what was said: items stay in their responses (OpenAI reference, "Delete a conversation").
  */
 import { setImmediate } from "node:timers/promises";
-import type { RunRequest } from "../../types/engine.ts";
+import type { RecordRequest } from "../../types/engine.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { Item } from "../../types/item.ts";
 import type { JsonObject } from "../../types/json.ts";
@@ -30,6 +30,7 @@ function conversationFields(conversation: Conversation) {
 }
 
 async function withMessages(context: RequestContext, conversation: Conversation) {
+  context.about = conversation.head ?? undefined;
   const messages = messagesOf(await pathItems(context.app, conversation.head));
   return { ...conversationFields(conversation), messages };
 }
@@ -43,7 +44,11 @@ export const listConversations: Handler = async (context) => {
   const asked = Number(query.get("limit") ?? 1_000);
   const limit = Number.isInteger(asked) && asked > 0 ? Math.min(asked, 1_000) : 1_000;
   const before = query.get("after") ?? undefined;
-  const found = await app.store.conversations({ ...ownerFilter(context), limit, ...(before && { before }) });
+  // A place in somebody else's list is none: it must not tell whether there is such a conversation.
+  const begins = !before || (await ownConversation(context, before).catch(() => undefined))?.id === before;
+  const found = begins
+    ? await app.store.conversations({ ...ownerFilter(context), limit, ...(before && { before }) })
+    : [];
   const conversations = [];
   for (const [index, conversation] of found.entries()) {
     // Many long conversations must not hold up everybody else.
@@ -85,7 +90,7 @@ export const getConversation: Handler = async (context) => {
 
 export const createConversation: Handler<CreateConversation> = async (context, body) => {
   const fromSpeakmcp = body.title !== undefined || body.messages !== undefined;
-  const items = fromSpeakmcp ? speakmcpItems(body) : await readInput(body.items ?? [], async () => undefined, "items");
+  const items = fromSpeakmcp ? speakmcpItems(body) : await kept(body.items ?? []);
   const now = Date.now();
   const conversation: Conversation = {
     id: newId("conv", now),
@@ -103,6 +108,15 @@ export const createConversation: Handler<CreateConversation> = async (context, b
   const made = await ownConversation(context, conversation.id);
   context.json(fromSpeakmcp ? 201 : 200, await withMessages(context, made));
 };
+
+/** What is only put down answers nothing: an answer to an approval there would be read as one later. */
+async function kept(given: readonly unknown[]): Promise<Item[]> {
+  const items = await readInput(given, async () => undefined, "items");
+  if (!items.some((item) => item.type === "mcp_approval_response")) return items;
+  throw new DoorError("usage", "Answers to approvals are given to a response, not to a conversation.", {
+    param: "items",
+  });
+}
 
 function titleOf(items: readonly Item[]): string {
   const first = items.find((item) => item.type === "message" && item.role === "user");
@@ -137,7 +151,8 @@ function callsOf(toolCalls: unknown): Item[] {
   if (!Array.isArray(toolCalls)) return [];
   return toolCalls.map((raw: unknown): Item => {
     const { name, arguments: given } = (raw ?? {}) as Record<string, unknown>;
-    const said = `[called ${String(name).slice(0, 200)} with ${JSON.stringify(given ?? {})}]`;
+    const called = typeof name === "string" ? name : (JSON.stringify(name) ?? "");
+    const said = `[called ${called.slice(0, 200)} with ${JSON.stringify(given ?? {})}]`;
     return message("assistant", [{ type: "output_text", text: said, annotations: [] }]);
   });
 }
@@ -145,7 +160,10 @@ function callsOf(toolCalls: unknown): Item[] {
 /** Their calls are not known by an id, so results go on as what the person's side said (parity S55). */
 function resultsOf(content: string, toolResults: unknown): Item[] {
   const texts = Array.isArray(toolResults)
-    ? toolResults.map((raw: unknown) => String(((raw ?? {}) as Record<string, unknown>).content ?? ""))
+    ? toolResults.map((raw: unknown) => {
+        const said = ((raw ?? {}) as Record<string, unknown>).content ?? "";
+        return typeof said === "string" ? said : JSON.stringify(said);
+      })
     : [];
   const text = content === "" ? texts.join("\n") : content;
   return [message("user", [{ type: "input_text", text: `[tool result]\n${text}` }])];
@@ -158,10 +176,10 @@ async function record(
   items: Item[],
   omit?: string[],
 ): Promise<void> {
-  const request: RunRequest & { omit?: string[] } = {
+  const request: RecordRequest = {
     input: items,
+    // Where it stands is looked up when its turn has come: it may have moved by then.
     conversation: conversation.id,
-    ...(conversation.head !== null && { previousResponseId: conversation.head }),
     workspace: conversation.workspace,
     door: "http",
     owner: conversation.owner,
@@ -231,7 +249,7 @@ async function oneItem(context: RequestContext): Promise<Item> {
 
 export const addItems: Handler<AddItems> = async (context, body) => {
   const conversation = await given(context);
-  const items = await readInput(body.items, async () => undefined, "items");
+  const items = await kept(body.items);
   if (items.length === 0) throw new DoorError("usage", "None of the items can be kept.", { param: "items" });
   await record(context, conversation, items);
   const data = items.map(wireItem);

@@ -2,7 +2,8 @@
  * Idempotency-Key on requests that start no response: the second request gets the first one's answer.
  *
  * Invariant: of requests with one key and one body, of one owner, at most one is carried out at a time, and none
- * after one whose answer is kept (24 hours). Another body with the same key is refused, whatever it is.
+ * after one whose answer is kept (24 hours). Another body with the same key is refused, whatever it is. What an answer
+ * tells of a response goes when that response is deleted; the key stays taken.
  */
 import { RotundaError } from "../../types/error.ts";
 import type { RequestContext } from "./context.ts";
@@ -64,7 +65,8 @@ export class Idempotency {
     let kept: Answer | undefined;
     try {
       const record = await store.idempotency(owner, key);
-      if (record && (record.digest !== digest || !record.answer)) throw mismatch();
+      if (record && record.digest !== digest) throw mismatch();
+      if (record && !record.answer) throw new RotundaError("not_found", "What this key led to has been deleted.");
       kept = record?.answer ?? undefined;
       if (kept) return again(context, kept);
       entry.running = true;
@@ -74,13 +76,18 @@ export class Idempotency {
       if (!context.answer || !isKept(context.answer)) return;
       kept = context.answer;
       const expiresAt = Date.now() + KEPT;
-      await store.saveIdempotency({ owner, key, digest, responseId: null, answer: kept, expiresAt });
+      await store.saveIdempotency({ owner, key, digest, responseId: toldOf(context, kept), answer: kept, expiresAt });
     } finally {
       this.#inFlight.delete(name);
       resolve(kept);
       context.releaseAnswer();
     }
   }
+}
+
+/** The response whose deletion erases a kept answer; null where it tells of none. */
+function toldOf({ about }: RequestContext, { body }: Answer): string | null {
+  return about ?? /^\{"id":"(resp_\w{26})"/.exec(body.slice(0, 60))?.[1] ?? null;
 }
 
 function again(context: RequestContext, { status, body }: Answer): void {

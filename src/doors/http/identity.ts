@@ -1,6 +1,7 @@
 /** Identity: who asks, found out once for each request. */
 import type { Owner } from "../../types/response.ts";
 import { type Scope, scopes, type Token, type TokenLimits } from "../../types/token.ts";
+import { matchesName } from "../../util/text.ts";
 
 export interface Identity {
   /** Whose rows it sees and makes: "local", or the id of a token. */
@@ -59,6 +60,11 @@ export function identityOf(token: Token): Identity {
     token,
     limits: { ...NAMED, ...token.limits },
   };
+}
+
+/** Whether the token's list of profiles, if it has one, names a profile. */
+export function mayUseProfile({ token }: Identity, profile: string): boolean {
+  return token?.profiles?.some((glob) => matchesName(glob, profile)) ?? true;
 }
 
 /** Whether a token may still be used. `now` in milliseconds since the epoch. */

@@ -8,14 +8,26 @@ import type { AuditAction } from "../../types/audit.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { Json, JsonObject } from "../../types/json.ts";
 import { type ManagedProfile, type ProfileChange, steeringSettings } from "../../types/settings.ts";
+import { mayAdminister } from "./access.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
+import { mayUseProfile } from "./identity.ts";
 import type { Handler } from "./routes.ts";
 import type { AddServer } from "./speakmcp-schemas.ts";
 
 function audit(context: RequestContext, action: AuditAction, details: { [key: string]: Json }): Promise<void> {
   const entry = { who: context.identity.owner, door: "http", responseId: null, at: Date.now(), details };
   return context.app.store.audit({ action, ...entry });
+}
+
+/** A change of the settings. What makes the configuration invalid came with this request: that is a 400. */
+async function asked<T>(change: () => Promise<T>): Promise<T> {
+  try {
+    return await change();
+  } catch (error) {
+    if (error instanceof RotundaError && error.code === "config_invalid") throw new DoorError("usage", error.message);
+    throw error;
+  }
 }
 
 // ---- profiles
@@ -29,15 +41,24 @@ function longProfile(profile: ManagedProfile) {
   return { ...shortProfile(profile), guidelines, systemPrompt, description };
 }
 
+/** Whoever is limited to some profiles does not get to see the others', unless it administers them. */
+function maySee({ identity }: RequestContext, { id }: Pick<ManagedProfile, "id">): boolean {
+  return mayUseProfile(identity, id) || identity.scopes.includes("settings");
+}
+
 export const listProfiles: Handler = async (context) => {
   const { managedProfiles } = context.app;
   const current = await managedProfiles.current();
-  const list = (await managedProfiles.list()).map(shortProfile);
+  const list = (await managedProfiles.list()).filter((profile) => maySee(context, profile)).map(shortProfile);
   context.json(200, { profiles: list, currentProfileId: current.id });
 };
 
 export const currentProfile: Handler = async (context) => {
-  context.json(200, longProfile(await context.app.managedProfiles.current()));
+  const current = await context.app.managedProfiles.current();
+  if (!maySee(context, current)) {
+    throw new RotundaError("insufficient_scope", `this token may not use profile ${current.id}`);
+  }
+  context.json(200, longProfile(current));
 };
 
 export const switchProfile: Handler<JsonObject> = async (context, { profileId }) => {
@@ -69,13 +90,15 @@ export const createProfile: Handler<JsonObject> = async (context, body) => {
   const change = changeOf(body);
   if (change.name === undefined || change.name.trim() === "")
     throw new DoorError("usage", "Missing or invalid name", { param: "name" });
-  const made = await context.app.managedProfiles.create({ ...change, name: change.name });
+  const { name } = change;
+  const made = await asked(() => context.app.managedProfiles.create({ ...change, name }));
   await audit(context, "profile", { created: made.id });
   context.json(201, { success: true, ...longProfile(made), profile: longProfile(made) });
 };
 
 export const updateProfile: Handler<JsonObject> = async (context, body) => {
-  const changed = await context.app.managedProfiles.update(context.params.name ?? "", changeOf(body));
+  const change = changeOf(body);
+  const changed = await asked(() => context.app.managedProfiles.update(context.params.name ?? "", change));
   await audit(context, "profile", { changed: changed.id });
   context.json(200, { success: true, ...longProfile(changed), profile: longProfile(changed) });
 };
@@ -93,7 +116,8 @@ export const exportProfile: Handler = async (context) => {
 
 export const importProfile: Handler<JsonObject> = async (context, body) => {
   const admin = mayAdminister(context);
-  const { profile, skippedServers } = await context.app.managedProfiles.import(body.profile ?? null, { admin });
+  const given = body.profile ?? null;
+  const { profile, skippedServers } = await asked(() => context.app.managedProfiles.import(given, { admin }));
   await audit(context, "profile", { imported: profile.id });
   context.json(201, { success: true, ...longProfile(profile), profile: longProfile(profile), skippedServers });
 };
@@ -109,16 +133,10 @@ export const patchSettings: Handler<JsonObject> = async (context, body) => {
   if (steering.length > 0 && !mayAdminister(context)) {
     throw new RotundaError("insufficient_scope", `${steering.join(", ")}: this needs the scope admin`);
   }
-  const updated = await context.app.settings.patchSpeakmcp(body);
+  const updated = await asked(() => context.app.settings.patchSpeakmcp(body));
   await audit(context, "settings", { updated });
   context.json(200, { success: true, updated });
 };
-
-/** What decides where things are sent, and what is started: never over a network, unless the operator said so. */
-function mayAdminister(context: RequestContext): boolean {
-  const remote = context.remote && !context.app.config.server.allowRemoteAdmin;
-  return context.identity.scopes.includes("admin") && !remote;
-}
 
 // ---- MCP servers
 
@@ -199,15 +217,11 @@ export const configureServer: Handler<JsonObject> = async (context, body) => {
 };
 
 async function setServer(context: RequestContext, name: string, config: JsonObject): Promise<void> {
-  try {
-    await context.app.settings.change((settings) => {
+  await asked(() =>
+    context.app.settings.change((settings) => {
       settings.mcpServers = { ...settings.mcpServers, [name]: config };
-    });
-  } catch (error) {
-    // What makes the configuration invalid came with this request.
-    if (error instanceof RotundaError && error.code === "config_invalid") throw new DoorError("usage", error.message);
-    throw error;
-  }
+    }),
+  );
   await audit(context, "server", { server: name, configured: true });
 }
 

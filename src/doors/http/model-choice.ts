@@ -1,8 +1,8 @@
 /** Model choice: `profile/NAME` is an agent, anything else the id of a model that the default profile answers with. */
 import { RotundaError } from "../../types/error.ts";
 import type { Profile } from "../../types/profile.ts";
-import { matchesName } from "../../util/text.ts";
 import type { RequestContext } from "./context.ts";
+import { mayUseProfile } from "./identity.ts";
 
 export const PROFILE_PREFIX = "profile/";
 
@@ -20,10 +20,10 @@ export async function chooseModel(context: RequestContext, name: string | null |
   const header = context.request.headers["x-rotunda-profile"];
   const named = name?.startsWith(PROFILE_PREFIX) ? name.slice(PROFILE_PREFIX.length) : undefined;
   const wanted = named ?? (typeof header === "string" ? header : app.config.server.profile);
+  const refused = () => new RotundaError("insufficient_scope", "this token may not use this profile");
+  // What is not on its list is refused before it is looked up: whether there is one by that name is not its affair.
+  if (wanted !== undefined && !mayUseProfile(identity, wanted)) throw refused();
   const profile = await app.profile(wanted);
-  const allowed = identity.token?.profiles;
-  if (allowed && !allowed.some((glob) => matchesName(glob, profile.name))) {
-    throw new RotundaError("insufficient_scope", `this token may not use profile ${profile.name}`);
-  }
+  if (!mayUseProfile(identity, profile.name)) throw refused();
   return { profile, agent: named !== undefined, ...(named === undefined && name ? { model: name } : {}) };
 }

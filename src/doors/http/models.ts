@@ -1,7 +1,7 @@
 /** `/v1/models`: what can answer here. A profile is a model to any chat client. */
-import { matchesName } from "../../util/text.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
+import { mayUseProfile } from "./identity.ts";
 import { PROFILE_PREFIX } from "./model-choice.ts";
 import type { Handler } from "./routes.ts";
 
@@ -17,8 +17,7 @@ const CREATED = 0;
 
 async function models(context: RequestContext): Promise<WireModel[]> {
   const { app, identity } = context;
-  const allowed = identity.token?.profiles;
-  const profiles = app.profiles().filter(({ name }) => !allowed || allowed.some((glob) => matchesName(glob, name)));
+  const profiles = app.profiles().filter(({ name }) => mayUseProfile(identity, name));
   return [
     ...(await app.models()).map(({ id, origin }) => wireModel(id, origin)),
     ...profiles.map(({ name }) => wireModel(`${PROFILE_PREFIX}${name}`, "rotunda")),

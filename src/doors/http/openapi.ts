@@ -18,7 +18,7 @@ export function openApiText(services: Services): Promise<string> {
   return known;
 }
 
-export async function openApiDocument(routes: readonly Route[], version: string): Promise<JsonObject> {
+async function openApiDocument(routes: readonly Route[], version: string): Promise<JsonObject> {
   const paths: Record<string, JsonObject> = {};
   for (const route of routes) {
     const path = route.path.replace(/:(\w+)/g, "{$1}");

@@ -15,6 +15,8 @@ import { begunObject, errorObject, responseObject } from "./responses-object.ts"
 import { outputItem, type ReasoningWish, reasoningWish } from "./wire-items.ts";
 
 const DONE = "data: [DONE]\n\n";
+/** Characters that are put together at once. */
+const MANY = 32_768;
 
 export interface ResponseStream {
   app: App;
@@ -34,16 +36,23 @@ export async function* responseFrames(
   const translation = new Translation(app, id, settings);
   // What a piece of a custom tool's text says depends on the pieces before it.
   const from = hasCustomTools(settings) ? -1 : after;
-  for await (const event of app.engine.watch(id, from, signal)) {
-    const known = event.sequence_number <= after;
-    const frame = known ? translation.pass(event) : await translation.frame(event);
-    const ends = isEnd(event);
-    if (ends) await atEnd();
-    if (frame !== undefined) yield frame;
-    if (ends) {
-      yield DONE;
-      return;
+  for await (const group of app.engine.watch(id, from, signal).groups()) {
+    let text = "";
+    for (const event of group) {
+      let frame = event.sequence_number <= after ? translation.pass(event) : translation.frame(event);
+      if (frame instanceof Promise) frame = await frame;
+      if (isEnd(event)) {
+        if (text !== "") yield text;
+        await atEnd();
+        yield (frame ?? "") + DONE;
+        return;
+      }
+      text += frame ?? "";
+      if (text.length < MANY) continue;
+      yield text;
+      text = "";
     }
+    if (text !== "") yield text;
   }
   // Whoever knows the last event already is told that there is no more; one that left this process has no end yet.
   if (!signal.aborted && (await app.store.node(id))?.endedAt) yield DONE;
@@ -71,9 +80,14 @@ class Translation {
     if ("delta" in event) this.#custom.get(event.output_index)?.add(event.delta);
   }
 
-  async frame(event: RunEvent): Promise<string> {
-    this.#note(event);
+  /** At once for what comes often. */
+  frame(event: RunEvent): string | Promise<string> {
     if ("delta" in event) return this.#delta(event);
+    this.#note(event);
+    return this.#frame(event);
+  }
+
+  async #frame(event: Exclude<RunEvent, Delta>): Promise<string> {
     const data = await this.#data(event);
     return `event: ${data.type as string}\ndata: ${JSON.stringify(data)}\n\n`;
   }

@@ -110,7 +110,7 @@ function forceServer(settings: RunSettings, choice: Given, served: readonly Tool
 }
 
 function allowOnly(settings: RunSettings, choice: Given, served: readonly Tool[]): void {
-  const tools = Array.isArray(choice.tools) ? (choice.tools as Given[]) : [];
+  const tools = objectsOf(choice.tools);
   const names = tools.flatMap((tool) => {
     if (tool.type === "mcp") return namesAt(tool, served);
     return typeof tool.name === "string" ? [tool.name] : [];
@@ -122,6 +122,12 @@ function allowOnly(settings: RunSettings, choice: Given, served: readonly Tool[]
   else delete settings.clientTools;
   settings.toolFilters = [names];
   if (choice.mode === "required") settings.toolChoice = "required";
+}
+
+/** The objects of what should be a list of them. */
+export function objectsOf(list: unknown): Given[] {
+  if (!Array.isArray(list)) return [];
+  return list.filter((one: unknown): one is Given => typeof one === "object" && one !== null);
 }
 
 function quoted(value: unknown): string {

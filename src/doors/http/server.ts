@@ -123,6 +123,7 @@ class Door implements HttpDoor {
       workspace: app.workspace,
       version: options.version ?? "0",
       appFor: options.appFor ?? (async () => app),
+      allowRemoteAdmin: options.allowRemoteAdmin ?? false,
       limits: new Limits(options.usageToday ?? ((owner) => app.store.usedOn(owner, Date.now()))),
       streams: new Streams(lookUp, options.streamComment),
       metrics,

@@ -12,6 +12,8 @@ export interface Services {
   readonly version: string;
   /** The app of another directory, or of a configuration file that was named; only for whoever holds the machine. */
   appFor(workspace: string, configuration?: string): Promise<App>;
+  /** What needs `admin` may be done from other machines. */
+  readonly allowRemoteAdmin: boolean;
   /** All routes of this door. */
   readonly routes: readonly Route[];
   readonly limits: Limits;

@@ -33,6 +33,8 @@ export function frame(event: string | undefined, data: string): string {
 
 /** Characters that may wait for the socket before the source is suspended. */
 const PENDING = 65_536;
+/** Streams that are written in one turn of the event loop. */
+const AT_ONCE = 32;
 /** Milliseconds. */
 const STALLED = 300_000;
 const TICK = 400;
@@ -172,9 +174,14 @@ export class Streams {
 
   #writeAll(): void {
     const listed = this.#listed;
-    this.#listed = [];
+    // The rest waits for the next turn: between them requests are accepted, one in each, and what has come is read.
+    this.#listed = listed.length > AT_ONCE ? listed.slice(AT_ONCE) : [];
+    if (this.#listed.length > 0) setImmediate(() => this.#writeAll());
     const now = performance.now();
-    for (const stream of listed) {
+    const count = Math.min(listed.length, AT_ONCE);
+    for (let at = 0; at < count; at++) {
+      const stream = listed[at];
+      if (!stream) continue;
       stream.listed = false;
       if (!stream.ended && stream.stalledSince === undefined) this.#write(stream, now);
     }

@@ -39,6 +39,8 @@ export async function takeUp(options: TakeUpOptions): Promise<TakenUp> {
     try {
       await takeUpOne(options, node, lease !== undefined, result);
     } catch (error) {
+      // Another server was quicker.
+      if (toRotundaError(error).code === "owned_elsewhere") continue;
       result.failed++;
       tell(`response ${node.id} cannot be gone on with: ${app.redact(toRotundaError(error).message)}`);
     }

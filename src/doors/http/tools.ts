@@ -3,18 +3,19 @@
  * `/tools` and `/tool/:name` (N5, N6).
  *
  * Invariant: the local token and MCP tools need no question; what else a rule would ask about needs the scope
- * `approve`, and admin tools need `admin`.
+ * `approve`, and admin tools need `admin`, by the same rule as routes that need it.
  */
 import { RotundaError } from "../../types/error.ts";
 import type { Json, JsonObject } from "../../types/json.ts";
 import type { Tool, ToolResult } from "../../types/tool.ts";
+import { mayAdminister } from "./access.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
 import type { Handler } from "./routes.ts";
 
 async function offered(context: RequestContext): Promise<readonly Tool[]> {
   const tools = await context.app.engine.tools();
-  return context.identity.scopes.includes("admin") ? tools : tools.filter((tool) => tool.admin !== true);
+  return mayAdminister(context) ? tools : tools.filter((tool) => tool.admin !== true);
 }
 
 /** `server:tool`, and built-in ones by their bare name (parity S51). */
@@ -73,8 +74,9 @@ async function findTool(context: RequestContext, name: string): Promise<Tool> {
   const bare = name.replace(/^(?:rotunda|speakmcp-settings)(?::|__)/, "");
   const found = tools.find((tool) => tool.name === bare || `${tool.server}:${tool.serverName}` === name);
   if (!found) throw new RotundaError("tool_not_found", `Unknown tool: ${name.slice(0, 200)}`);
-  if (found.admin === true && !context.identity.scopes.includes("admin")) {
-    throw new RotundaError("insufficient_scope", `${found.name} needs the scope admin`);
+  if (found.admin === true && !mayAdminister(context)) {
+    const text = `${found.name} needs the scope admin, and over a network --allow-remote-admin as well`;
+    throw new RotundaError("insufficient_scope", text);
   }
   return found;
 }

@@ -6,7 +6,6 @@
  * fails is told of in the log, and the others go on.
  */
 import type { App } from "../../types/app.ts";
-import type { Approval } from "../../types/approval.ts";
 import { toRotundaError } from "../../types/error.ts";
 import { type Once, once } from "../../util/once.ts";
 import type { Deliveries, DeliveriesOptions } from "./deliveries.ts";
@@ -96,24 +95,15 @@ export class Upkeep {
   }
 }
 
-/** Those of other directories go on under their own configuration, not under ours. */
+/** Counted as denied; one that cannot go on keeps no other from it. */
 async function expireApprovals(services: Services): Promise<void> {
-  const { app } = services;
-  const now = Date.now();
+  const expired = await services.app.engine.expireApprovals();
+  if (expired.length === 0) return;
   const { goOn } = await import("./go-on.ts");
-  for (const approval of await app.store.approvals({ status: "pending" })) {
-    if (approval.expiresAt > now || !(await isForeign(app, approval))) continue;
-    // Too late, whatever the answer: it says so, and settles it.
-    await app.engine.decide(approval.id, { decision: "deny", by: "expiry" }).catch(() => undefined);
+  for (const approval of expired) {
     await goOn(services, approval).catch((thrown: unknown) => {
       const text = `response ${approval.responseId} does not go on: ${toRotundaError(thrown).message}`;
       services.log({ level: "error", text });
     });
   }
-  await app.engine.expireApprovals();
-}
-
-async function isForeign({ store, workspace }: App, { responseId }: Approval): Promise<boolean> {
-  const node = await store.node(responseId);
-  return node !== undefined && (node.workspace !== workspace || node.settings.configuration !== undefined);
 }

@@ -60,7 +60,7 @@ export function eventBody(event: OutboxEvent): string {
 }
 
 /** `timestamp` in seconds. */
-export function signatureOf(secret: string, id: string, timestamp: number, body: string): string {
+function signatureOf(secret: string, id: string, timestamp: number, body: string): string {
   return `v1,${createHmac("sha256", keyOf(secret)).update(`${id}.${timestamp}.${body}`).digest("base64")}`;
 }
 
