@@ -284,18 +284,18 @@ class LocalEngine implements Engine {
     return settled;
   }
 
-  async goOn(approvalId: string): Promise<ResponseNode | undefined> {
+  async goOn(approvalId: string, approver?: Approver): Promise<ResponseNode | undefined> {
     const { store } = this.#parts;
     const approval = await store.approval(approvalId);
     const node = approval && (await store.node(approval.responseId));
     if (!node) throw new RotundaError("not_found", `there is no approval ${approvalId}`);
     if (node.endedAt !== null) {
       const request = await childOfReturned(store, node);
-      return request && this.#start(request, async () => request.input);
+      return request && this.#start({ ...request, ...(approver && { approver }) }, async () => request.input);
     }
     const top = await outermost(store, node);
     if (this.#runs.has(top.id) || top.endedAt !== null || (await this.#lives(top.id))) return undefined;
-    return this.resume(top.id);
+    return this.resume(top.id, approver);
   }
 
   async expireApprovals(): Promise<Approval[]> {

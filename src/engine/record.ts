@@ -11,11 +11,7 @@ import type { EngineParts } from "./parts.ts";
 import { Run } from "./run.ts";
 import { entriesOf, itemsOf } from "./text.ts";
 
-export async function recordRun(
-  parts: EngineParts,
-  request: RecordRequest,
-  process: string,
-): Promise<Run> {
+export async function recordRun(parts: EngineParts, request: RecordRequest, process: string): Promise<Run> {
   const { store } = parts;
   const profile = await parts.profiles.get(request.profile);
   const made = { profile: profile.name, model: request.model ?? "", now: parts.now() };

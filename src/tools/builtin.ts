@@ -9,6 +9,7 @@ import { createBashTool } from "./bash.ts";
 import { editTool } from "./edit.ts";
 import { createGlobTool } from "./glob.ts";
 import { createGrepTool } from "./grep.ts";
+import { outOfReach } from "./out-of-reach.ts";
 import { readTool } from "./read.ts";
 import { readOutputTool } from "./read-output.ts";
 import { createTaskTool } from "./task.ts";
@@ -20,16 +21,16 @@ export interface BuiltinOptions {
   sandbox: () => Promise<Sandbox>;
   /** What `task` can start. */
   profiles: readonly { name: string; description: string }[];
-  /** Files and folders that no command may see: the state folder, the operator's settings. */
+  /** Folders that no tool and no command may see: the state folder, the operator's settings. */
   hidden?: readonly string[];
 }
 
 export function createBuiltinTools({ sandbox, profiles, hidden = [] }: BuiltinOptions): Tool[] {
   const options = { sandbox, hidden };
   return [
-    readTool,
-    writeTool,
-    editTool,
+    outOfReach(readTool, hidden),
+    outOfReach(writeTool, hidden),
+    outOfReach(editTool, hidden),
     createBashTool(options),
     createGlobTool(options),
     createGrepTool(options),

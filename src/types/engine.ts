@@ -84,7 +84,7 @@ export interface Engine {
    * After a decision: lets the response that waits for it go on, or starts the child of one that has returned, once.
    * Resolves with the response that runs now; undefined where another process has it, or answers are still missing.
    */
-  goOn(approvalId: string): Promise<ResponseNode | undefined>;
+  goOn(approvalId: string, approver?: Approver): Promise<ResponseNode | undefined>;
   /** A response whose process is gone, and that nobody waits for any more, ends `incomplete` (`interrupted`). */
   interrupt(id: string): Promise<void>;
   /** From now on it is unknown at every door; its content goes as soon as no descendant needs it. Cancels a run. */

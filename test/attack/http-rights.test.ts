@@ -1,10 +1,11 @@
 /** Attacks on the HTTP doors: what a token may reach, and what it learns of what is not its own. */
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Scope } from "../../src/types/token.ts";
 import { newId } from "../../src/util/ids.ts";
 import { type Served, serve } from "../http/served.ts";
+import { temporaryFolder } from "../support.ts";
 
 const answers = () => ({ text: "ok" });
 
@@ -177,4 +178,25 @@ test("objects where texts are expected, and settings that cannot be, are the cli
     const answer = await served.fetch(path, { json });
     expect(answer.status, `${path} ${await answer.text()}`).toBeLessThan(500);
   }
+});
+
+test("a workspace that holds the state folder does not hand out the token, nor let settings be written", async () => {
+  const folder = temporaryFolder();
+  const served = await serve(answers, { folder, app: { workspace: folder } });
+  symlinkSync(join(folder, "state"), join(folder, "link"));
+  const token = await served.newToken({ scopes: ["tools:call", "approve"] });
+  const call = async (name: string, args: object) =>
+    (await served.fetch("/mcp/tools/call", { token, json: { name, arguments: args } })).text();
+  const before = readFileSync(join(folder, "state", "token"), "utf8");
+  for (const at of ["state", "link", join(folder, "state"), "workspace/../state"]) {
+    expect(await call("read", { files: [{ file_path: `${at}/token` }] })).not.toContain(served.token);
+    expect(await call("grep", { pattern: served.token.slice(0, 20), path: at })).not.toContain(served.token);
+    const text = await call("write", { file_path: `${at}/settings.json`, content: "{}" });
+    expect(text).toContain('"isError":true');
+    await call("write", { file_path: `${at}/token`, content: "0".repeat(64) });
+  }
+  expect(await call("bash", { command: "cat state/token link/token" })).not.toContain(served.token);
+  expect(readFileSync(join(folder, "state", "token"), "utf8")).toBe(before);
+  expect(existsSync(join(folder, "state", "settings.json"))).toBe(false);
+  expect(await call("read", { files: [{ file_path: "rotunda.yaml" }] })).toContain("test-model");
 });

@@ -210,6 +210,18 @@ describe("approvals at the command line", () => {
     expect(await run(["deny", id])).toMatchObject({ code: 1, err: expect.stringContaining("already been answered") });
   });
 
+  test("the answer to a response that has returned starts its child", async () => {
+    const { run, workspace, environment } = home();
+    const file = join(workspace, "..", "rotunda.yaml");
+    writeFileSync(file, JSON.stringify({ profile: "asking", profiles: { asking: { onApproval: "return" } } }));
+    environment.ROTUNDA_CONFIG = file;
+    expect((await run(["chat", "write notes.txt with hello"])).code).toBe(0);
+    const [asked] = JSON.parse((await run(["approvals", "--json"])).out) as { id: string }[];
+    const approved = await run(["approve", asked?.id ?? ""]);
+    expect(approved).toMatchObject({ code: 0, out: expect.stringContaining("DEMO") });
+    expect(readFileSync(join(workspace, "notes.txt"), "utf8")).toBe("hello\n");
+  });
+
   test("deny tells the model why", async () => {
     const { run } = home();
     const first = await run(["chat", "write notes.txt with hello"]);

@@ -1,11 +1,10 @@
 /** Commands about approvals: approvals, approve, deny. */
 import type { Decision } from "../../types/approval.ts";
 import { shortId } from "../../util/ids.ts";
-import { processState } from "../../util/process-name.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
 import { outermost } from "./outermost.ts";
-import { type ResumeFlags, resumeOne } from "./responses.ts";
+import { goOn, type ResumeFlags } from "./responses.ts";
 
 export async function approvals(context: CommandContext, flags: { json?: boolean }): Promise<number> {
   const app = await context.app();
@@ -53,10 +52,6 @@ export async function decide(
   const others = (await app.store.approvals({ status: "pending", responseId: settled.responseId })).length;
   if (others > 0) context.streams.err(`${others} more to answer: rotunda approvals\n`);
   if (!flags.resume || others > 0) return 0;
-  const node = await app.store.node(top);
-  // Asked in another terminal that still lives: that one goes on.
-  const lease = await app.store.leaseOf(top);
-  const alive = lease !== undefined && processState(lease.process) !== "dead";
-  if (alive || node?.endedAt !== null) return 0;
-  return resumeOne(context, app, top, flags);
+  // Asked in another terminal that still lives, or in a server: there it goes on.
+  return goOn(context, app, top, flags, (engine, approver) => engine.goOn(full, approver));
 }

@@ -67,6 +67,8 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
       const flags = config === undefined ? {} : { config };
       const app = others.get(key) ?? makers.app(flags, (notice) => tell(notice, streams, options), node.workspace);
       others.set(key, app);
+      // Its files may be mended by the next time.
+      app.catch(() => others.delete(key));
       return app;
     },
     setUp: () => makers.setUp(),

@@ -1,5 +1,6 @@
 /** Commands about responses: resume, log, show, cancel. */
 import type { App } from "../../types/app.ts";
+import type { Approver, Engine } from "../../types/engine.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { Item } from "../../types/item.ts";
 import type { ResponseNode } from "../../types/response.ts";
@@ -57,16 +58,28 @@ async function leftBehind(app: App): Promise<string[]> {
 
 export async function resumeOne(context: CommandContext, app: App, id: string, flags: ResumeFlags): Promise<number> {
   const top = await outermost(app, id);
+  return goOn(context, app, top, flags, (engine, approver) => engine.resume(top, approver));
+}
+
+/** Follows what `begin` sets going to its end; what does not go on here is no failure. */
+export async function goOn(
+  context: CommandContext,
+  app: App,
+  top: string,
+  flags: ResumeFlags,
+  begin: (engine: Engine, approver: Approver | undefined) => Promise<ResponseNode | undefined>,
+): Promise<number> {
   const found = await app.store.node(top);
   const own = found ? await context.appFor(found) : app;
   const interrupt = interruptible(own);
   try {
     const told = await lastSequence(own, top);
-    const node = await own.engine.resume(top, await approverFor(context));
+    const node = await begin(own.engine, await approverFor(context));
+    if (!node) return 0;
     context.streams.err(`Going on with ${shortId(node.id)}\n`);
     const { outputFormat: format, stream, verbose } = flags;
     // A person has seen what came before; a program that reads events gets all of them.
-    const after = format === "stream-json" ? -1 : told;
+    const after = format === "stream-json" || node.id !== top ? -1 : told;
     const options = { format, stream, verbose, streams: context.streams, interrupt, after };
     return (await followTurn(own, node, options)).exitCode;
   } finally {

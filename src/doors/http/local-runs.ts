@@ -20,6 +20,8 @@ export const startLocalRun: Handler<LocalRun> = async (context, body) => {
   }
   const { workspace } = body;
   if (!isAbsolute(workspace)) throw new DoorError("usage", "workspace must be absolute", { param: "workspace" });
+  if (body.configuration !== undefined && !isAbsolute(body.configuration))
+    throw new DoorError("usage", "configuration must be absolute", { param: "configuration" });
   const app = await context.services.appFor(workspace, body.configuration);
   if (configFingerprint(app.config) !== body.fingerprint) {
     throw new RotundaError(
