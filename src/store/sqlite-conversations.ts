@@ -89,6 +89,7 @@ export class Conversations {
     await this.#db.write(() => {
       this.checkName(conversation);
       const place = this.#placeOf(conversation.id, conversation.head);
+      // Where it stands is moved by turns alone: one may have come since this was read.
       this.#put(conversation, place, "name = excluded.name, title = excluded.title, metadata = excluded.metadata");
     });
   }
@@ -112,12 +113,12 @@ export class Conversations {
   /** Inside a transaction: makes it at this response, or moves it there. Nothing else of it changes, whoever wrote it since. */
   point(conversation: Conversation, node: ResponseNode): void {
     const borrowed = node.conversationId === conversation.id ? 0 : 1;
-    this.#put(conversation, { head: node.id, borrowed });
+    this.#put(conversation, { head: node.id, borrowed }, "head = excluded.head, borrowed = excluded.borrowed");
   }
 
   #put(conversation: Conversation, { head, borrowed }: Place, ...changes: string[]): void {
     const { id, owner, name, title, workspace, createdAt, updatedAt } = conversation;
-    const change = ["head = excluded.head, borrowed = excluded.borrowed, updated_at = excluded.updated_at", ...changes];
+    const change = ["updated_at = excluded.updated_at", ...changes];
     this.#db.run(
       `INSERT INTO conversations (id, owner, name, title, head, borrowed, workspace, metadata, created_at, updated_at)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET ${change.join(", ")}`,

@@ -78,6 +78,11 @@ export class SqliteTree {
     return undefined;
   }
 
+  /** Whether nothing about a response can change any more. */
+  isSealed(id: string | null): boolean {
+    return id === null || (this.rowEvenDeleted(id)?.ended_at ?? null) !== null;
+  }
+
   parentHash(row: ResponseRow): string | null {
     const parent = row.previous_response_id;
     if (parent === null) return null;

@@ -197,7 +197,10 @@ class SqliteStore extends Records implements Store {
       row.status,
       row.body,
       row.ended_at,
-      hashOf(row, this.#tree.entryRows(row.number), this.#tree.parentHash(row)),
+      // Ended before its parent (it was cancelled in the queue): there is no hash yet that its own could stand on.
+      this.#tree.isSealed(row.previous_response_id)
+        ? hashOf(row, this.#tree.entryRows(row.number), this.#tree.parentHash(row))
+        : null,
       row.id,
     );
     if (node.conversationId !== null) this.#touchConversation(row.number, node.conversationId, node);

@@ -7,7 +7,7 @@
 import { getHeapSpaceStatistics, setFlagsFromString } from "node:v8";
 
 /** Megabytes of each half of the young generation at which it stops to grow: a thousand streams do not need more. */
-const HALF = 16;
+const HALF = 24;
 /** Milliseconds between two looks at its size. */
 const LOOK = 200;
 
@@ -15,8 +15,8 @@ const LOOK = 200;
 export function keepHeapSmall(): void {
   const given = [...process.execArgv, process.env.NODE_OPTIONS ?? ""].join(" ").replaceAll("_", "-");
   if (/semi-space|heap-growing|old-space/.test(given)) return;
-  // Garbage in the old generation is half of what lives there before it is collected, not three times as much.
-  setFlagsFromString("--heap-growing-percent=50");
+  // Garbage in the old generation is three quarters of what lives there before it is collected, not three times as much.
+  setFlagsFromString("--heap-growing-percent=75");
   // The limit of the young one cannot be set any more, only the step in which it grows; it shrinks when little happens.
   let step = 0;
   const look = () => {

@@ -153,7 +153,7 @@ test("names of profiles that there are not are not kept, nor repeated at length"
   const long = "x".repeat(1_000_000);
   for (const model of [`profile/${long}`, "profile/__proto__", "profile/constructor"]) {
     const answer = await served.fetch("/v1/responses", { json: { model, input: "x" } });
-    expect(answer.status).toBe(404);
+    expect([400, 404]).toContain(answer.status);
     expect((await answer.text()).length).toBeLessThan(1_000);
   }
 });

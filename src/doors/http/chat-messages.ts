@@ -39,7 +39,14 @@ function readOne(raw: JsonObject, param: string, legacy: LegacyCalls): Item[] {
     case "tool":
       return [readToolResult(raw, raw.tool_call_id, `${param}.tool_call_id`, param)];
     case "function":
-      return [readToolResult(raw, legacy.ids.get(String(raw.name)) ?? raw.name, `${param}.name`, param)];
+      return [
+        readToolResult(
+          raw,
+          (typeof raw.name === "string" ? legacy.ids.get(raw.name) : undefined) ?? raw.name,
+          `${param}.name`,
+          param,
+        ),
+      ];
     default:
       throw wrong(`${param}.role`, "it can be system, developer, user, assistant or tool");
   }

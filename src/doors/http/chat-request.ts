@@ -47,13 +47,15 @@ export async function chatRequest(
   check(body);
   const { profile, model, agent } = await chooseModel(context, body.model);
   const given = messagesOf(body);
-  const place = await placeOf(context, body.conversation_id ?? undefined, titleOf(given), keep);
-  const items = readMessages(place.known ? newMessages(given) : given);
-  if (items.length === 0) throw missing();
   const settings = settingsOf(body);
   const choice = toolChoiceOf(body);
   applyToolChoice(settings, choice, await servedTools(context, choice, profile.name));
   if (!agent) settings.plain = true;
+  // What is refused begins no conversation.
+  if (body.conversation_id) readMessages(given);
+  const place = await placeOf(context, body.conversation_id ?? undefined, titleOf(given), keep);
+  const items = readMessages(place.known ? newMessages(given) : given);
+  if (items.length === 0) throw missing();
   const input = agent ? items : withInstructions(items, settings);
   const way = profile.onApproval ?? "auto";
   if (way === "deny" || way === "return") settings.onApproval = way;
@@ -219,7 +221,7 @@ function toolChoiceOf({ tool_choice: choice, function_call: call }: CreateComple
 
 /** `{type, function: {name}}` becomes `{type, name}`, alone or in a list of allowed ones. */
 function flatChoice(choice: Record<string, unknown>): Record<string, unknown> {
-  const nested = choice[String(choice.type)];
+  const nested = typeof choice.type === "string" ? choice[choice.type] : undefined;
   if (typeof nested !== "object" || nested === null) return choice;
   const { tools, ...fields } = nested as Record<string, unknown>;
   const flat = { ...fields, type: choice.type };

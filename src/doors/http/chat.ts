@@ -46,7 +46,7 @@ export const createCompletion: Handler<CreateCompletion> = async (context, body)
     else await answer(context, node, name);
   } finally {
     leave();
-    await eraseUnstored(context, node.id);
+    if (node.settings.store === false) await eraseUnstored(context, node.id);
   }
 };
 
@@ -68,7 +68,7 @@ async function answer(context: RequestContext, node: ResponseNode, name: string 
   const { engine } = context.app;
   await engine.wait(node.id);
   const response = await engine.get(node.id);
-  await eraseUnstored(context, node.id);
+  if (node.settings.store === false) await eraseUnstored(context, node.id);
   context.json(200, { ...completionObject(response), ...conversationField(node, name) });
 }
 
@@ -83,13 +83,14 @@ async function stream(
   name: string | undefined,
 ): Promise<void> {
   const { app } = context;
-  const failed = await failedBeforeFirstSign(context, node);
-  if (failed) {
-    const failure = failureOf(failed);
+  const events = new FirstSign(app.engine.watch(node.id, -1, context.signal).groups());
+  if (!(await events.untilSign())) {
+    const now = await app.store.node(node.id);
+    const failure = now && now.endedAt !== null ? failureOf(now) : undefined;
     if (failure) throw failure;
   }
   await context.stream({
-    frames: (signal) =>
+    frames: () =>
       chatFrames(
         {
           app,
@@ -98,18 +99,47 @@ async function stream(
           describe: (error) => describeError(error, context).body,
           extra: conversationField(node, name),
         },
-        app.engine.watch(node.id, -1, signal).groups(),
+        events,
       ),
   });
 }
 
-/** The node, if it ended before it said anything. */
-async function failedBeforeFirstSign(context: RequestContext, node: ResponseNode): Promise<ResponseNode | undefined> {
-  const { app } = context;
-  const patience = AbortSignal.any([AbortSignal.timeout(FIRST_SIGN), context.signal]);
-  for await (const event of app.engine.watch(node.id, -1, patience)) if (isSign(event)) return undefined;
-  const now = await app.store.node(node.id);
-  return now && now.endedAt !== null ? now : undefined;
+type Groups = AsyncIterator<readonly RunEvent[]>;
+
+/** Events that are looked at before they are told: whoever reads them afterwards gets them from the first on. */
+class FirstSign implements AsyncIterable<readonly RunEvent[]> {
+  readonly #groups: Groups;
+  readonly #seen: ReturnType<Groups["next"]>[] = [];
+
+  constructor(groups: AsyncIterable<readonly RunEvent[]>) {
+    this.#groups = groups[Symbol.asyncIterator]();
+  }
+
+  /** False: it has ended before it said anything, or still says nothing after a while. */
+  async untilSign(): Promise<boolean> {
+    let timer: NodeJS.Timeout | undefined;
+    const patience = new Promise<undefined>((resolve) => {
+      timer = setTimeout(() => resolve(undefined), FIRST_SIGN);
+    });
+    try {
+      for (;;) {
+        const next = this.#groups.next();
+        this.#seen.push(next);
+        const group = await Promise.race([next, patience]);
+        if (!group || group.done) return false;
+        if (group.value.some(isSign)) return true;
+      }
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  [Symbol.asyncIterator](): Groups {
+    return {
+      next: () => this.#seen.shift() ?? this.#groups.next(),
+      return: async () => (await this.#groups.return?.()) ?? { value: undefined, done: true },
+    };
+  }
 }
 
 /** Something that a client of chat completions gets to see. */

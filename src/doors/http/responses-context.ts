@@ -5,6 +5,7 @@ import type { Item } from "../../types/item.ts";
 import { newId } from "../../util/ids.ts";
 import { ownConversation, ownNode } from "./access.ts";
 import type { RequestContext } from "./context.ts";
+import { DoorError } from "./errors.ts";
 import { message, readInput } from "./input-items.ts";
 import { chooseModel } from "./model-choice.ts";
 import type { CompactResponse, CountTokens } from "./responses-schemas.ts";
@@ -52,6 +53,11 @@ export const compactResponse: Handler<CompactResponse> = async (context, body) =
   const { app, identity } = context;
   const { profile, model } = await chooseModel(context, body.model);
   const given = await readInput(body.input ?? [], async () => undefined);
+  if (given.some((item) => item.type === "mcp_approval_response")) {
+    if (!identity.scopes.includes("approve"))
+      throw new RotundaError("insufficient_scope", "this token may not answer approvals");
+    throw new DoorError("usage", "A summary answers no approval: send it to /v1/responses.", { param: "input" });
+  }
   const above = await itemsAbove(context, body.previous_response_id);
   const ask = message("user", [{ type: "input_text", text: SUMMARISE }]);
   const request: RunRequest = {

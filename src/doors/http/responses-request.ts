@@ -62,7 +62,14 @@ const SEALED = "reasoning.encrypted_content";
 export const NO_LOGPROBS = "Log probabilities are not to be had here.";
 
 /** What would change the answer and cannot be done is refused; what is a hint only may be passed over. */
+/** Characters of what every answer repeats: it is written, hashed and listed with each response. */
+const MOST_SETTINGS = 1_000_000;
+
 function check(body: CreateResponse): void {
+  if ((body.instructions?.length ?? 0) > MOST_SETTINGS)
+    throw wrong("instructions", "instructions are longer than 1,000,000 characters: send them as input.");
+  if (body.tools && JSON.stringify(body.tools).length > MOST_SETTINGS)
+    throw wrong("tools", "tools are longer than 1,000,000 characters.");
   if (body.previous_response_id && body.conversation)
     throw wrong("previous_response_id", "Give previous_response_id or conversation, not both.");
   if (body.background && body.store === false) throw wrong("background", "background needs store: true.");

@@ -19,7 +19,7 @@ export const textFormat = z.looseObject({
 });
 
 const common = {
-  model: optional(z.string().min(1)).describe(
+  model: optional(z.string().min(1).max(512)).describe(
     "A model's id, or profile/NAME for an agent. Default: the default profile",
   ),
   input: optional(input),

@@ -131,5 +131,5 @@ export function objectsOf(list: unknown): Given[] {
 }
 
 function quoted(value: unknown): string {
-  return JSON.stringify(String(value).slice(0, 80));
+  return JSON.stringify(typeof value === "string" ? value.slice(0, 80) : null);
 }

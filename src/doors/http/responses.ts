@@ -22,6 +22,8 @@ import type { Handler } from "./routes.ts";
 import { wireItem } from "./wire-items.ts";
 
 export const createResponse: Handler<CreateResponse> = async (context, given) => {
+  const known = await knownAnswers(context);
+  if (known) return deliver(context, known, { background: true, stream: given.stream === true });
   const body = await placeAnswers(context, given);
   const answered = await answersOnly(context, body);
   if (answered) return deliver(context, answered, { background: true, stream: body.stream === true });
@@ -62,7 +64,26 @@ async function answersOnly(context: RequestContext, body: CreateResponse): Promi
     await context.app.engine.decide(approval, { ...decision, ...(reason !== null && { reason }) });
     await goOn(context.services, asked);
   }
+  await keepAnswers(context, node.id);
   return node;
+}
+
+/** The response that the same answers, under the same key, have gone to before. */
+async function knownAnswers({ app, identity, idempotency }: RequestContext): Promise<ResponseNode | undefined> {
+  const record = idempotency && (await app.store.idempotency(identity.owner, `${ANSWERS}${idempotency.key}`));
+  if (!record || record.digest !== idempotency.digest || record.responseId === null) return undefined;
+  return app.store.node(record.responseId);
+}
+
+/** No header can hold it: these keys are ours, beside those of requests that start a response. */
+const ANSWERS = "\u0000answers ";
+const KEY_LIFE = 24 * 3_600_000;
+
+async function keepAnswers({ app, identity, idempotency }: RequestContext, responseId: string): Promise<void> {
+  if (!idempotency) return;
+  const { key, digest } = idempotency;
+  const record = { owner: identity.owner, key: `${ANSWERS}${key}`, digest, responseId, answer: null };
+  await app.store.saveIdempotency({ ...record, expiresAt: Date.now() + KEY_LIFE });
 }
 
 interface Delivery {
@@ -73,13 +94,16 @@ interface Delivery {
 async function deliver(context: RequestContext, node: ResponseNode, { background, stream }: Delivery): Promise<void> {
   const { engine } = context.app;
   const { id } = node;
+  const erase = async () => {
+    if (node.settings.store === false) await eraseUnstored(context, id);
+  };
   if (stream) {
     const leave = background ? () => undefined : cancelOnLeave(context, id);
     try {
-      await streamFrom(context, id, -1, () => eraseUnstored(context, id));
+      await streamFrom(context, id, -1, erase);
     } finally {
       leave();
-      await eraseUnstored(context, id);
+      await erase();
     }
     return;
   }
@@ -88,12 +112,12 @@ async function deliver(context: RequestContext, node: ResponseNode, { background
   try {
     await engine.wait(id);
     const answer = responseObject(await engine.get(id));
-    await eraseUnstored(context, id);
+    await erase();
     context.json(200, answer);
   } finally {
     leave();
     // Also where the client has gone before the end.
-    await eraseUnstored(context, id);
+    await erase();
   }
 }
 
@@ -157,6 +181,10 @@ export const listResponses: Handler = async (context) => {
   if (wanted !== null && wanted !== "running" && !status) {
     throw new DoorError("usage", `status can be running, ${known.join(", ")}.`, { param: "status" });
   }
+  // Somebody else's response is no place in this list, as one that does not exist is none.
+  if (after !== undefined && !(await ownNode(context, after).catch(() => undefined))) {
+    return context.json(200, page([], false));
+  }
   const open = ["queued", "in_progress", "waiting"] as const;
   const nodes = await context.app.store.list({
     ...ownerFilter(context),
@@ -164,12 +192,22 @@ export const listResponses: Handler = async (context) => {
     ...(after !== undefined && { before: after }),
     ...(wanted === "running" ? { status: open } : status && { status: [status] }),
   });
-  const shown = nodes.slice(0, limit).map((node) => ({
-    ...responseObject({ ...node, input: [], output: [], turns: 0 }),
-    rotunda_status: node.status,
-    profile: node.profile,
-    door: node.door,
-  }));
+  const shown = nodes.slice(0, limit).map((node) => {
+    // What can be megabytes for each is in the response itself.
+    const {
+      instructions: _i,
+      tools: _t,
+      text: _x,
+      output: _o,
+      ...fields
+    } = responseObject({
+      ...node,
+      input: [],
+      output: [],
+      turns: 0,
+    });
+    return { ...fields, rotunda_status: node.status, profile: node.profile, door: node.door };
+  });
   context.json(200, page(shown, nodes.length > limit));
 };
 
