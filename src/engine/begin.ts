@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RunRequest } from "../types/engine.ts";
-import { RotundaError } from "../types/error.ts";
+import { RotundaError, toRotundaError } from "../types/error.ts";
 import type { NewEvent, RunEvent } from "../types/event.ts";
 import type { Entry, McpCallItem } from "../types/item.ts";
 import { type Conversation, LOCAL, type Owner, type ResponseNode } from "../types/response.ts";
@@ -254,4 +254,15 @@ export async function awaitTurn(store: Store, run: Run, runOf: (id: string) => R
   if (run.stopped || run.failure) return;
   run.patch({ status: "in_progress" });
   run.emit({ type: "response.in_progress" });
+}
+
+/** Another process was quicker with a turn of the same conversation: this one goes behind it. */
+export async function again<T>(go: () => Promise<T>): Promise<T> {
+  for (let left = 50; ; left--) {
+    try {
+      return await go();
+    } catch (error) {
+      if (left === 0 || toRotundaError(error).code !== "owned_elsewhere") throw error;
+    }
+  }
 }

@@ -23,7 +23,7 @@ import type { Tool, ToolResult } from "../types/tool.ts";
 import { KeyedLock } from "../util/keyed-lock.ts";
 import { newProcessName } from "../util/process-name.ts";
 import { advance, hasNews, toolsOf } from "./advance.ts";
-import { afterCut, answeredCalls, awaitTurn, childOf, firstEvents, firstOf, openAbove, place } from "./begin.ts";
+import { afterCut, again, answeredCalls, awaitTurn, childOf, firstEvents, firstOf, openAbove, place } from "./begin.ts";
 import { childKey, childOfReturned, decisionOf, expire, outermost, settle, settleAnswers } from "./decide.ts";
 import { delegate, readOutput } from "./delegate.ts";
 import { DirectCalls, judgeCall } from "./direct-call.ts";
@@ -82,7 +82,7 @@ class LocalEngine implements Engine {
   /** Of two turns that come at once for one conversation, the second stands behind the first. */
   #inLine<T>({ conversation, previousResponseId }: RunRequest, go: () => Promise<T>): Promise<T> {
     const linear = conversation && conversation !== "new" && previousResponseId === undefined;
-    return linear ? this.#linear.run(conversation, go) : go();
+    return linear ? this.#linear.run(conversation, () => again(go)) : go();
   }
 
   /** `answers` gives the input, with what was answered about the parent's calls settled. */
@@ -107,7 +107,8 @@ class LocalEngine implements Engine {
     const answered = parent && calls.length > 0 ? childKey(parent) : undefined;
     const idempotency = answered ?? key;
     const made = { node, input: [...input, ...calls], events, process: this.#processName, conversation };
-    const known = await store.create({ ...made, ...(idempotency && { idempotency }) });
+    const linear = request.conversation !== undefined && request.previousResponseId === undefined;
+    const known = await store.create({ ...made, linear, ...(idempotency && { idempotency }) });
     if (known) return answered ? childOf(store, known, input) : firstOf(store, known, key?.digest ?? "");
     if (answered && key) {
       await store.saveIdempotency({ ...key, owner: request.owner ?? LOCAL, responseId: node.id, answer: null });

@@ -4,6 +4,7 @@
  * Invariant: a deleted response is given by `path` only, and only while something below it needs it; whatever is
  * given with its items was checked against its hash.
  */
+import { setImmediate } from "node:timers/promises";
 import { RotundaError } from "../types/error.ts";
 import type { RunEvent } from "../types/event.ts";
 import type { Item } from "../types/item.ts";
@@ -49,6 +50,9 @@ export function listQuery(filter: ResponseFilter): { sql: string; parameters: Pa
   const sql = `SELECT * FROM responses WHERE ${where.join(" AND ")} ORDER BY number DESC LIMIT ?`;
   return { sql, parameters: [...parameters, filter.limit ?? 100] };
 }
+
+/** Responses of a path that are read in one turn of the event loop. */
+const PORTION = 50;
 
 export class SqliteTree {
   readonly #db: SqliteDatabase;
@@ -116,7 +120,7 @@ export class SqliteTree {
     return { node: nodeOf(row), entries: rows.map((entry) => entryOf(entry, row.id)) };
   }
 
-  path(id: string, known: (id: string) => boolean): StoredResponse[] {
+  async path(id: string, known: (id: string) => boolean): Promise<StoredResponse[]> {
     const rows: ResponseRow[] = [];
     let parentHash: string | null = null;
     for (let next: string | null = id; next !== null; ) {
@@ -133,11 +137,19 @@ export class SqliteTree {
       rows.push(row);
       next = row.previous_response_id;
     }
-    return rows.reverse().map((row) => {
-      const loaded = this.#load(row, parentHash);
+    const path: StoredResponse[] = [];
+    for (const row of rows.reverse()) {
+      // A long history must not hold up everybody else.
+      if (path.length % PORTION === PORTION - 1) {
+        await setImmediate();
+        if (!this.rowEvenDeleted(id) || this.rowEvenDeleted(id)?.body === ERASED) {
+          throw new RotundaError("not_found", `there is no response ${id}`);
+        }
+      }
+      path.push(this.#load(row, parentHash));
       parentHash = row.hash;
-      return loaded;
-    });
+    }
+    return path;
   }
 
   children(id: string): ResponseNode[] {

@@ -103,6 +103,10 @@ class SqliteStore extends Records implements Store {
         throw new RotundaError("not_found", `there is no response ${node.previousResponseId}`);
       }
       if (conversation) this.#conversations.checkName(conversation);
+      const stands = response.linear && conversation ? this.#conversations.get(conversation.id) : undefined;
+      if (stands && stands.head !== node.previousResponseId) {
+        throw new RotundaError("owned_elsewhere", `conversation ${stands.id} has gone on in the meantime`);
+      }
       this.#insert(response);
       return undefined;
     });

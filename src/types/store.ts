@@ -27,6 +27,8 @@ export interface NewResponse {
   process: string;
   /** The pointer that moves to this response, made if it does not exist. */
   conversation: Conversation | null;
+  /** It goes on where its conversation stands: `owned_elsewhere` where another turn has come in between. */
+  linear?: boolean;
   /** Taken in the same transaction. `expiresAt` in milliseconds since the epoch. */
   idempotency?: { key: string; digest: string; expiresAt: number };
 }
