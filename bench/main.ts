@@ -13,9 +13,24 @@ import { crowd, longConversation, step } from "./in-process.ts";
 import type { Measurement, Row } from "./measurement.ts";
 import { bytes, memory, servers, startUp } from "./one-shot.ts";
 import { here } from "./processes.ts";
+import { ready, stored, streams, turns, waiting } from "./serving.ts";
 import { version } from "./version.ts";
 
-const measurements: readonly Measurement[] = [version, startUp, step, longConversation, crowd, bytes, servers, memory];
+const measurements: readonly Measurement[] = [
+  version,
+  startUp,
+  step,
+  longConversation,
+  crowd,
+  bytes,
+  servers,
+  memory,
+  turns,
+  waiting,
+  streams,
+  stored,
+  ready,
+];
 
 const { values: flags } = parseArgs({
   options: {

@@ -31,9 +31,11 @@ export const startRelay = (url: string): Promise<ServerProcess> =>
 
 /** The built program. Its configuration is the place's `rotunda.yaml`. */
 export function startRotunda(place: Place): Promise<ServerProcess> {
-  const env = { ...place.environment, ...(process.env.RFLAGS && { RFLAGS: process.env.RFLAGS }), ROTUNDA_CONFIG: join(place.folder, "rotunda.yaml") };
-  const flags = (process.env.BENCH_NODE_FLAGS ?? "").split(" ").filter(Boolean);
-  const child = spawn(process.execPath, [...flags, ROTUNDA, "serve", "--port", "0", "--quiet"], {
+  const env = {
+    ...place.environment,
+    ROTUNDA_CONFIG: join(place.folder, "rotunda.yaml"),
+  };
+  const child = spawn(process.execPath, [ROTUNDA, "serve", "--port", "0", "--quiet"], {
     cwd: place.workspace,
     env,
     stdio: ["ignore", "pipe", "pipe"],

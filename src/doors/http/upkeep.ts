@@ -5,6 +5,7 @@
  * Invariant: none of it holds up listening or a request, and nothing of it is loaded before it is needed; a part that
  * fails is told of in the log, and the others go on.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { App } from "../../types/app.ts";
 import { toRotundaError } from "../../types/error.ts";
 import { type Once, once } from "../../util/once.ts";
@@ -17,6 +18,8 @@ export interface UpkeepOptions extends Pick<DeliveriesOptions, "delays" | "beat"
   expiry?: number;
 }
 
+/** Milliseconds from listening to the first upkeep. */
+const SETTLING = 100;
 /** Milliseconds that deliveries have when the server ends: it has ten seconds for everything. */
 const PATIENCE = 1_000;
 
@@ -52,6 +55,9 @@ export class Upkeep {
 
   /** When the server listens. Resolves when what was left behind is taken up. */
   async start(tell: (text: string) => void): Promise<TakenUp> {
+    // The first requests come first: whatever was left behind has waited already.
+    await sleep(SETTLING, undefined, { ref: false });
+    if (this.#closed) return { resumed: 0, interrupted: 0, failed: 0 };
     this.#connect().catch((thrown: unknown) => this.#say("MCP servers were not started", thrown));
     const { appFor, limits } = this.#services;
     const [{ takeUp }, deliveries] = await Promise.all([import("./take-up.ts"), this.#deliveries()]);
