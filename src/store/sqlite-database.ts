@@ -78,6 +78,11 @@ export class SqliteDatabase {
     return Number(this.#prepare(sql).run(...parameters).changes);
   }
 
+  /** Runs an INSERT; the row's number. */
+  insert(sql: string, ...parameters: Parameter[]): number {
+    return Number(this.#prepare(sql).run(...parameters).lastInsertRowid);
+  }
+
   one<T>(sql: string, ...parameters: Parameter[]): T | undefined {
     return this.#prepare(sql).get(...parameters) as T | undefined;
   }

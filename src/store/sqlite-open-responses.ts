@@ -32,6 +32,11 @@ export class OpenResponses {
     return number;
   }
 
+  /** Within the transaction that makes it. */
+  made(id: string, number: number): void {
+    this.#known.set(id, { number, fence: 1 });
+  }
+
   /** Within the transaction that changes its fence, or ends it. */
   forget(id: string): void {
     this.#known.delete(id);

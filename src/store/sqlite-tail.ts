@@ -60,6 +60,7 @@ export class Tail {
   #hasRows = false;
   /** Rows of a process that is gone may be there that nobody needs. */
   #hasOthers = false;
+  #inUse = false;
   #timer: NodeJS.Timeout | null = null;
 
   constructor(
@@ -152,9 +153,9 @@ export class Tail {
     for (const [number, { events }] of this.#staged) {
       pieces.push([number, events[0]?.sequence_number ?? 0, addRecords([], events)]);
     }
-    const sql = "INSERT INTO tail (writer, body) VALUES (?, ?) RETURNING key";
-    const row = this.#db.one<{ key: number }>(sql, this.#writer, JSON.stringify(pieces));
-    this.#effects.push(() => this.#keep(row?.key ?? 0));
+    const sql = "INSERT INTO tail (writer, body) VALUES (?, ?)";
+    const key = this.#db.insert(sql, this.#writer, JSON.stringify(pieces));
+    this.#effects.push(() => this.#keep(key));
   }
 
   /** The staged deltas are on disk, in this row. */
@@ -170,6 +171,9 @@ export class Tail {
         this.#pending.set(number, { first, count: events.length, records: addRecords([], events), fence, key, since });
       }
     }
+    // What a process has left behind that died when all its responses had ended goes with the first look.
+    if (!this.#inUse) this.#hasOthers = true;
+    this.#inUse = true;
     this.#hasRows = true;
     this.#arm();
   }

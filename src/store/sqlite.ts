@@ -113,10 +113,9 @@ class SqliteStore extends Records implements Store {
   }
 
   #insert({ node, input, events, process, conversation, idempotency }: NewResponse): void {
-    const row = this.#db.one<{ number: number }>(
+    const number = this.#db.insert(
       `INSERT INTO responses (id, owner, previous_response_id, caller_response_id, caller_item_id, conversation_id,
-         status, body, process, fence, lease_until, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)
-       RETURNING number`,
+         status, body, process, fence, lease_until, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)`,
       node.id,
       node.owner,
       node.previousResponseId,
@@ -129,7 +128,7 @@ class SqliteStore extends Records implements Store {
       node.createdAt + this.#lease,
       node.createdAt,
     );
-    const number = row?.number ?? 0;
+    this.#open.made(node.id, number);
     for (const entry of input) this.#putEntry(number, entry);
     this.#tail.put(number, events);
     if (conversation) this.#conversations.point(conversation, node);
@@ -196,15 +195,17 @@ class SqliteStore extends Records implements Store {
       return;
     }
     this.#open.forget(id);
+    const entries = this.#tree.entryRows(row.number);
+    // Ended before its parent (it was cancelled in the queue): there is no hash yet that its own could stand on.
+    const isSealed = this.#tree.isSealed(row.previous_response_id);
+    row.hash = isSealed ? hashOf(row, entries, this.#tree.parentHash(row)) : null;
+    row.process = null;
     this.#db.run(
       "UPDATE responses SET status = ?, body = ?, ended_at = ?, hash = ?, process = NULL WHERE id = ?",
       row.status,
       row.body,
       row.ended_at,
-      // Ended before its parent (it was cancelled in the queue): there is no hash yet that its own could stand on.
-      this.#tree.isSealed(row.previous_response_id)
-        ? hashOf(row, this.#tree.entryRows(row.number), this.#tree.parentHash(row))
-        : null,
+      row.hash,
       row.id,
     );
     if (node.conversationId !== null) this.#touchConversation(row.number, node.conversationId, node);

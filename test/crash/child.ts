@@ -17,6 +17,8 @@ export interface ChildOptions {
   killAt: number;
   moment: "before" | "after";
   resume: boolean;
+  /** Deltas share rows in the tail from so many responses on; 0: always. */
+  crowd?: number;
 }
 
 const options = JSON.parse(process.argv[2] ?? "{}") as ChildOptions;
@@ -53,7 +55,8 @@ const config: Config = {
   secrets: ["test-key-123"],
 };
 
-const app = await createApp({ config, workspace, environment: process.env, stateDirectory: state, store: { probe } });
+const store = { probe, ...(options.crowd !== undefined && { crowd: options.crowd }) };
+const app = await createApp({ config, workspace, environment: process.env, stateDirectory: state, store });
 const told = (line: object) => appendFileSync(observed, `${JSON.stringify(line)}\n`);
 const ids = options.resume
   ? await unfinished()

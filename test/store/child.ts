@@ -5,10 +5,11 @@
  */
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 import { auditOf, batchOf, begin, end } from "./support.ts";
+import { Speaker } from "./tail.ts";
 
 export interface ChildWork {
   file: string;
-  what: "audits" | "create" | "erase" | "batch";
+  what: "audits" | "create" | "erase" | "batch" | "speak";
   /** Its name in what it writes; the idempotency key; or the response to erase. */
   name: string;
   count?: number;
@@ -21,6 +22,7 @@ const work = JSON.parse(process.argv[2] ?? "{}") as ChildWork;
 let commits = 0;
 const store = await openSqliteStore(work.file, {
   ...(work.portion !== undefined && { portion: work.portion }),
+  ...(work.what === "speak" && { crowd: 2, tailAge: 30 }),
   probe: (moment) => {
     if (moment === "before") commits++;
     if (commits === work.killAt && moment === work.moment) process.kill(process.pid, "SIGKILL");
@@ -40,6 +42,21 @@ if (work.what === "audits") {
   await store.append(batchOf(node.id, { audits: [auditOf("one"), auditOf("two")] }), true);
   await end(store, node.id, "done", { audits: [auditOf("three")] });
   say({ id: node.id });
+} else if (work.what === "speak") {
+  // Four streams, told as they are committed; one ends early, and what is old leaves the tail on the way.
+  const all = await Promise.all([1, 2, 3, 4].map(() => Speaker.start(store)));
+  for (let word = 0; word < 12; word++) {
+    const speaking = all.slice(word < 6 ? 0 : 1);
+    await Promise.all(
+      speaking.map(async (speaker) => {
+        await speaker.say(store, [`w${word} `]);
+        say({ id: speaker.id, told: speaker.events.length - 1 });
+      }),
+    );
+    if (word === 5) await all[0]?.end(store);
+    if (word === 8) await new Promise((resolve) => setTimeout(resolve, 1_100));
+  }
+  for (const speaker of all.slice(1)) await speaker.end(store);
 } else {
   say({ deleted: await store.delete(work.name) });
 }

@@ -1,8 +1,6 @@
 /** Deletion: invisible at once, erased when nothing needs it, and then nowhere in the files. */
-import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
@@ -10,18 +8,13 @@ import type { Conversation } from "../../src/types/response.ts";
 import type { Store } from "../../src/types/store.ts";
 import { newId } from "../../src/util/ids.ts";
 import { later, temporaryFolder, temporaryStore } from "../support.ts";
+import { dueErasures, filesWith, untilTruncated } from "./files.ts";
 import { runChild } from "./processes.ts";
 import { approvalOf, batchOf, begin, conversationOf, end, ended, messageEntry, PROCESS } from "./support.ts";
 
 async function storeAndFolder(): Promise<{ store: Store; folder: string }> {
   const folder = temporaryFolder();
   return { store: await temporaryStore({}, folder), folder };
-}
-
-/** Names of the database's files that hold a text. */
-function filesWith(folder: string, text: string): string[] {
-  const names = readdirSync(folder).filter((name) => name.startsWith("rotunda.db"));
-  return names.filter((name) => readFileSync(join(folder, name)).includes(text));
 }
 
 function rowOf(folder: string, id: string): Record<string, unknown> {
@@ -35,26 +28,6 @@ function rowOf(folder: string, id: string): Record<string, unknown> {
 }
 
 const isErased = (folder: string, id: string) => rowOf(folder, id).body === "";
-
-/** Until the write-ahead log is empty; the store does it by itself about a second after an erasure. */
-async function untilTruncated(folder: string): Promise<void> {
-  for (let waited = 0; waited < 20_000; waited += 50) {
-    if (statSync(join(folder, "rotunda.db-wal"), { throwIfNoEntry: false })?.size === 0) return;
-    // The note that it was done is the one small commit that may stand in it again.
-    if (waited > 1_500 && dueErasures(folder) === 0) return;
-    await sleep(50);
-  }
-  throw new Error("the write-ahead log was not cut");
-}
-
-function dueErasures(folder: string): number {
-  const raw = new DatabaseSync(join(folder, "rotunda.db"), { readOnly: true });
-  try {
-    return Number(raw.prepare("SELECT done - truncated AS due FROM erasure").get()?.due);
-  } finally {
-    raw.close();
-  }
-}
 
 describe("a deleted response", () => {
   test("is invisible to everything but the path of what goes on from it", async () => {
@@ -85,6 +58,21 @@ describe("a deleted response", () => {
     expect(path[0]?.entries.map(({ item }) => JSON.stringify(item)).join()).toContain("question");
     expect((await store.get(child))?.node.previousResponseId).toBe(node.id);
     expect(await store.children((await store.path(child))[0]?.node.id ?? "")).toHaveLength(1);
+  });
+
+  test("is as unknown to the process that has just ended it, whoever deletes it", async () => {
+    const { store, folder } = await storeAndFolder();
+    const other = await openSqliteStore(join(folder, "rotunda.db"));
+    later(() => other.close().catch(() => undefined));
+    for (const deleter of [store, other]) {
+      const [id, kept] = [await ended(store), await ended(store)];
+      expect((await store.get(id))?.node.status).toBe("completed");
+      expect((await store.node(kept))?.hash).toHaveLength(64);
+      expect(await deleter.delete(id)).toBe(true);
+      expect(await store.get(id)).toBeUndefined();
+      expect(await store.node(id)).toBeUndefined();
+      expect(await store.get(kept)).toEqual(await other.get(kept));
+    }
   });
 
   test("is not one that still runs", async () => {

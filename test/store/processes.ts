@@ -7,6 +7,8 @@ export interface ChildEnd {
   signal: string | null;
   /** What it printed, if it came so far. */
   said: { answers?: string[]; id?: string; deleted?: boolean; done?: boolean } | undefined;
+  /** Every line that it printed. */
+  lines: object[];
 }
 
 export async function runChild(work: ChildWork): Promise<ChildEnd> {
@@ -23,8 +25,13 @@ export async function runChild(work: ChildWork): Promise<ChildEnd> {
   });
   return new Promise((resolve, reject) => {
     child.on("close", (_code, signal) => {
-      if (err !== "") reject(new Error(err));
-      else resolve({ signal, said: out === "" ? undefined : (JSON.parse(out) as ChildEnd["said"]) });
+      if (err !== "") return reject(new Error(err));
+      const lines = out.split("\n").filter(Boolean);
+      resolve({
+        signal,
+        said: lines.map((line) => JSON.parse(line)).at(-1),
+        lines: lines.map((line) => JSON.parse(line)),
+      });
     });
   });
 }
