@@ -8,3 +8,7 @@ export interface JsonObject {
 
 /** A JSON Schema (2020-12) as it came from a tool or a client: never trusted, never dereferenced. */
 export type JsonSchema = JsonObject;
+
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

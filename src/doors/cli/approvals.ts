@@ -3,7 +3,7 @@ import type { Decision } from "../../types/approval.ts";
 import { shortId } from "../../util/ids.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
-import { outermost } from "./outermost.ts";
+import { outermost } from "../../util/outermost.ts";
 import { goOn, type ResumeFlags } from "./responses.ts";
 
 export async function approvals(context: CommandContext, flags: { json?: boolean }): Promise<number> {

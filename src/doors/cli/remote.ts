@@ -14,7 +14,7 @@ import { configFingerprint } from "../../util/fingerprint.ts";
 import { readLocalToken } from "../../util/local-token.ts";
 import { nodeHttp } from "../../util/node-http.ts";
 import { readServerFile } from "../../util/server-file.ts";
-import { outermost } from "./outermost.ts";
+import { outermost } from "../../util/outermost.ts";
 
 /** Milliseconds for the server to have stored the turn. */
 const PATIENCE = 10_000;

@@ -8,7 +8,7 @@ import { shortId } from "../../util/ids.ts";
 import { processState } from "../../util/process-name.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import { approverFor, type CommandContext, interruptible } from "./context.ts";
-import { outermost } from "./outermost.ts";
+import { outermost } from "../../util/outermost.ts";
 import { outline, rootOf, treeLines } from "./outline.ts";
 import { followTurn, type OutputFormat } from "./turn.ts";
 

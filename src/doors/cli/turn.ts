@@ -14,7 +14,7 @@ import { processState } from "../../util/process-name.ts";
 import { readServerFile } from "../../util/server-file.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import type { Interrupt } from "./context.ts";
-import { outermost } from "./outermost.ts";
+import { outermost } from "../../util/outermost.ts";
 import { JsonPrinter, type Printer, StreamJsonPrinter, type Streams, TextPrinter } from "./printer.ts";
 
 export type OutputFormat = "text" | "json" | "stream-json";

@@ -55,6 +55,8 @@ export interface HttpDoorOptions {
   usageToday?: UsageToday;
   /** Default: there is only the one app. */
   appFor?: Services["appFor"];
+  /** The servers of MCP behind `/mcp`. They are not closed with the door. */
+  mcp?: Services["mcp"];
   /** Beside those of the table. */
   routes?: readonly Route[];
 }
@@ -123,6 +125,7 @@ class Door implements HttpDoor {
       workspace: app.workspace,
       version: options.version ?? "0",
       appFor: options.appFor ?? (async () => app),
+      mcp: options.mcp,
       allowRemoteAdmin: options.allowRemoteAdmin ?? false,
       limits: new Limits(options.usageToday ?? ((owner) => app.store.usedOn(owner, Date.now()))),
       streams: new Streams(lookUp, options.streamComment),

@@ -1,5 +1,6 @@
 /** Services: what the parts of this door share. One of each per door. */
 import type { App } from "../../types/app.ts";
+import type { McpEndpoints } from "../../types/mcp.ts";
 import type { Limits } from "./limits.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Route } from "./routes.ts";
@@ -14,6 +15,8 @@ export interface Services {
   appFor(workspace: string, configuration?: string): Promise<App>;
   /** What needs `admin` may be done from other machines. */
   readonly allowRemoteAdmin: boolean;
+  /** The servers of MCP; undefined where there are none. Made when the first request comes. */
+  readonly mcp: (() => Promise<McpEndpoints>) | undefined;
   /** All routes of this door. */
   readonly routes: readonly Route[];
   readonly limits: Limits;

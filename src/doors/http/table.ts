@@ -3,6 +3,8 @@ import { chatRoutes } from "./chat-routes.ts";
 import { conversationsRoutes } from "./conversations-routes.ts";
 import { coreRoutes } from "./core-routes.ts";
 import { localRoutes } from "./local-runs-routes.ts";
+import { mcpRoutes } from "./mcp-routes.ts";
+import { oauthRoutes } from "./oauth-routes.ts";
 import { responsesRoutes } from "./responses-routes.ts";
 import type { Route } from "./routes.ts";
 import { speakmcpRoutes } from "./speakmcp-routes.ts";
@@ -13,5 +15,7 @@ export const allRoutes: readonly Route[] = [
   ...responsesRoutes,
   ...conversationsRoutes,
   ...speakmcpRoutes,
+  ...oauthRoutes,
   ...localRoutes,
+  ...mcpRoutes,
 ];

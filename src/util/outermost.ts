@@ -1,4 +1,5 @@
-import type { App } from "../../types/app.ts";
+/** Outermost: from a sub-agent up to the response that somebody asked for. Invariant: callers form no circle. */
+import type { App } from "../types/app.ts";
 
 /** The response that a person started, above a sub-agent's. */
 export async function outermost(app: App, id: string): Promise<string> {
