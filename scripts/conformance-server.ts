@@ -34,7 +34,11 @@ const door = createHttpDoor(app, {
   port: Number(process.env.PORT ?? 0),
   auth: "none",
   accessLog: false,
-  mcp: async () => ({ answer: async (_name, request) => endpoint.answer(request), close: () => endpoint.close() }),
+  mcp: async () => ({
+    answer: async (_name, request) => endpoint.answer(request),
+    leave: () => undefined,
+    close: () => endpoint.close(),
+  }),
 });
 process.stdout.write(`${await door.listen()}/mcp\n`);
 

@@ -26,7 +26,7 @@ import type { Model } from "./types/model.ts";
 import type { ManagedProfiles, ManagedSettings } from "./types/settings.ts";
 import type { Tool, ToolSource } from "./types/tool.ts";
 import { type Once, once, onceFor } from "./util/once.ts";
-import type { Sandbox } from "./util/sandbox.ts";
+import type { ContainRequest, Sandbox } from "./util/sandbox.ts";
 import { createRedactor, type Redact } from "./util/secrets.ts";
 
 /** A configuration, and the variables that it was loaded with. */
@@ -98,12 +98,13 @@ class Builder {
     for (const listener of this.#listeners) listener({ ...notice, text: this.#redact(notice.text) });
   };
 
-  readonly #redact: Redact = (text) => this.#now.redact(text);
+  /** What logins have brought is secret as well. */
+  readonly #redact: Redact = (text) => this.#now.redact(this.#madeHub ? this.#madeHub.redact(text) : text);
 
   #inForce(config: Config, environment: NodeJS.ProcessEnv, before: InForce | undefined): InForce {
     const { workspace } = this.#options;
     const secrets = [...new Set([...(before?.secrets ?? []), ...config.secrets])];
-    const modelsKey = JSON.stringify([config.models, environment]);
+    const modelsKey = JSON.stringify([config.models, config.agents, environment]);
     const registry = before?.modelsKey === modelsKey ? before.registry : this.#registryOf(config, environment);
     const skills = once(() => findSkills(workspace, home(environment)));
     const made: InForce = {
@@ -125,10 +126,15 @@ class Builder {
     return made;
   }
 
-  #registryOf({ models: configs }: Config, environment: NodeJS.ProcessEnv): Once<ModelRegistry> {
+  #registryOf({ models: configs, agents: named = [] }: Config, environment: NodeJS.ProcessEnv): Once<ModelRegistry> {
     const registry = once(async () => {
       const { createModelRegistry } = await import("./models/registry.ts");
-      const made = createModelRegistry({ configs, environment, probeLocal: true, redact: this.#redact });
+      // Agents end with us, and with all that they start; files and network they see as we do.
+      const agents = {
+        configs: named,
+        launch: async (asked: ContainRequest) => (await this.#now.sandbox()).contain(asked),
+      };
+      const made = createModelRegistry({ configs, environment, probeLocal: true, redact: this.#redact, agents });
       for (const model of this.#options.models ?? []) made.register(model);
       return made;
     });
@@ -222,32 +228,17 @@ class Builder {
   async #hubView(settings: ManagedSettings): Promise<HubView | undefined> {
     const hub = await this.#hubIf(this.#now.config.servers.length > 0);
     if (!hub) return undefined;
-    const found = (name: string) => {
-      const server = hub.servers().find((one) => one.name === name);
-      if (!server) throw new RotundaError("not_found", `there is no MCP server ${name}`);
-      return server;
-    };
-    return {
-      servers: () => hub.servers(),
-      connect: () => hub.connect(),
-      test: async (name) => {
-        await hub.test(name);
-        return found(name);
-      },
-      restart: (name) => hub.restart(name),
-      stop: (name) => hub.stop(name),
+    const { createHubView } = await import("./hub/view.ts");
+    return createHubView(hub, {
+      redact: this.#redact,
       setEnabled: async (name, enabled) => {
-        found(name);
         await settings.change((draft) => {
           draft.enabledServers = { ...draft.enabledServers, [name]: enabled };
         });
         // Where nothing loads the configuration anew, the change has not reached the hub.
         if (!this.#options.load) await hub.setEnabled(name, enabled);
       },
-      logs: (name) => hub.logs(name).map(({ at, text }) => ({ at, text: this.#redact(text) })),
-      clearLogs: (name) => hub.clearLogs(name),
-      close: () => hub.close(),
-    };
+    });
   }
 
   // ---- reload
@@ -331,6 +322,9 @@ class Builder {
       get toolOutputLimit() {
         return builder.#now.config.toolOutputLimit;
       },
+      get toolSearchAbove() {
+        return builder.#now.config.toolSearchAbove;
+      },
       redact: this.#redact,
       notify: this.#notify,
       now: this.#options.now ?? Date.now,
@@ -365,6 +359,7 @@ class Builder {
       reload: () => this.#reload(),
       redact: this.#redact,
       models: async () => (await this.#now.registry()).list(),
+      skills: async () => (await this.#now.skills()).map(({ name, description }) => ({ name, description })),
       hub: () => this.#hubView(settings),
       onElicitation: (listener) => listening(this.#askListeners, listener),
       elicitations: () => this.#madeHub?.elicitations() ?? [],

@@ -4,6 +4,7 @@
  * Invariant: nothing is floating: whatever goes wrong becomes one line on stderr and an exit code.
  */
 import type { Makers } from "./doors/cli/app-flags.ts";
+import { once } from "./util/once.ts";
 
 export async function main(argv: readonly string[]): Promise<void> {
   process.on("unhandledRejection", (reason) => {
@@ -23,9 +24,12 @@ export async function main(argv: readonly string[]): Promise<void> {
 }
 
 const makers: Makers = {
-  async app(flags, notify, workspace) {
+  async app(flags, notify, workspace, change) {
     const [{ loadConfig }, { createApp }] = await Promise.all([import("./config/load.ts"), import("./app.ts")]);
-    const load = () => loadConfig({ workspace, environment: process.env, flags });
+    const load = async () => {
+      const loaded = await loadConfig({ workspace, environment: process.env, flags });
+      return change ? { ...loaded, ...change(loaded) } : loaded;
+    };
     const config = await load();
     for (const text of config.warnings) notify({ responseId: null, level: "warn", topic: "config", text });
     return createApp({ config, workspace, environment: config.environment, load, notify });
@@ -41,7 +45,11 @@ const makers: Makers = {
     ]);
     keepHeapSmall();
     const { Upkeep } = await import("./doors/http/upkeep.ts");
-    const door = createHttpDoor(app, { ...flags, appFor });
+    const mcp = once(async () => {
+      const { createMcpEndpoints } = await import("./doors/mcp/endpoints.ts");
+      return createMcpEndpoints({ app, version: flags.version });
+    });
+    const door = createHttpDoor(app, { ...flags, appFor, mcp });
     const upkeep = new Upkeep(door.services);
     return {
       async listen() {
@@ -51,8 +59,15 @@ const makers: Makers = {
       open: door.open,
       takeUp: (tell) => upkeep.start(tell),
       async close(options) {
+        const servers = mcp.made() ? await mcp() : undefined;
+        servers?.leave();
         await Promise.all([door.close(options), upkeep.close()]);
+        await servers?.close();
       },
     };
+  },
+  async acp(flags) {
+    const { openAcpDoor } = await import("./doors/acp/door.ts");
+    return openAcpDoor(flags);
   },
 };

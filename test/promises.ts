@@ -2,7 +2,8 @@
  * The promises: what users of the five systems rely on, and the faults that must end well, as data.
  *
  * Letters: N, F, P, S: rows of the behaviours (notion-open-agent, Finta, Polybrain, SpeakMCP server); B: promises that
- * the five made and broke; faults: U upstream, M MCP servers, K clients, D process and disk, T tools.
+ * the five made and broke; G: what none of the five has; faults: U upstream, M MCP servers, K clients, D process and
+ * disk, T tools.
  * Invariant (test/promises.test.ts): every promise without `later` is cited by the title of a test, and
  * every citation names a promise.
  */
@@ -202,4 +203,6 @@ export const promises: readonly Promised[] = [
   { id: "K21", text: "Wrong methods and unknown paths are JSON" },
   { id: "D13", text: "A run that crashes the server again and again is ended" },
   { id: "D14", text: "A port in use, a stale server file" },
+  { id: "G2", text: "One conversation, seen and continued from every door" },
+  { id: "G5", text: "An approval reaches the person at every door, with its pattern remembered if wished" },
 ];

@@ -25,12 +25,21 @@ export function convertServer(entry: Json | undefined, milliseconds: boolean): C
   const seconds = typeof entry.timeout === "number" && entry.timeout > 0 ? entry.timeout : undefined;
   if (seconds !== undefined) server.timeout = milliseconds ? Math.max(1, Math.round(seconds / 1000)) : seconds;
   if (entry.disabled === true || entry.enabled === false) server.disabled = true;
-  const lost = hasMembers(entry.oauth) || entry.oauth === true ? ["its sign-in (oauth)"] : [];
-  return { server, lost };
+  const loggedIn = hasMembers(entry.oauth) || entry.oauth === true;
+  if (remote && hasMembers(entry.oauth)) {
+    const { clientId, clientSecret, scope } = entry.oauth;
+    const oauth = Object.entries({ clientId, clientSecret, scope }).filter(([, value]) => isFilled(value));
+    if (oauth.length > 0) server.oauth = Object.fromEntries(oauth) as JsonObject;
+  }
+  return { server, lost: loggedIn ? ["the tokens of its login: rotunda hub login makes new ones"] : [] };
 }
 
 function hasMembers(value: Json | undefined): value is JsonObject {
   return isObject(value) && Object.keys(value).length > 0;
+}
+
+function isFilled(value: Json | undefined): value is string {
+  return typeof value === "string" && value !== "";
 }
 
 function texts(map: JsonObject): JsonObject {

@@ -105,6 +105,7 @@ function emptyConfig(environment: NodeJS.ProcessEnv): LoadedConfig {
     hooks: {},
     sandbox: { level: "auto", network: "auto" },
     server: { ...DEFAULT_SERVER },
+    mcp: { oldNames: false },
     disabledTools: [],
     toolOutputLimit: 8_000,
     advice: true,
@@ -130,6 +131,10 @@ function merge(config: LoadedConfig, parts: FileParts, accept: <T>(part: Part<T>
   for (const part of parts.models) {
     const model = accept(part);
     if (model && first(`models.${model.id}`)) config.models.push(model);
+  }
+  for (const part of parts.agents) {
+    const agent = accept(part);
+    if (agent && first(`agents.${agent.id}`)) config.agents = [...(config.agents ?? []), agent];
   }
   for (const part of parts.servers) {
     const server = accept(part);
@@ -165,8 +170,14 @@ function merge(config: LoadedConfig, parts: FileParts, accept: <T>(part: Part<T>
       if (value !== undefined && first(`server.${key}`)) Object.assign(config.server, { [key]: value });
     }
   }
-  const { toolOutputLimit, advice } = parts.plain;
+  for (const part of parts.mcp) {
+    for (const [key, value] of Object.entries(accept(part) ?? {})) {
+      if (value !== undefined && first(`mcp.${key}`)) Object.assign(config.mcp, { [key]: value });
+    }
+  }
+  const { toolOutputLimit, toolSearchAbove, advice } = parts.plain;
   if (toolOutputLimit !== undefined && first("toolOutputLimit")) config.toolOutputLimit = toolOutputLimit;
+  if (toolSearchAbove !== undefined && first("toolSearchAbove")) config.toolSearchAbove = toolSearchAbove;
   if (advice !== undefined && first("advice")) config.advice = advice;
 }
 
@@ -279,7 +290,13 @@ function secretsOf(config: LoadedConfig, used: ReadonlyMap<string, string>, envi
   for (const server of config.servers) {
     secrets.push(...secretsInUrl(server.url ?? ""), ...secretsInArguments(server.args ?? []));
     addHeaders(server.headers);
+    const { clientSecret = "", privateKey = "" } = server.oauth || {};
+    secrets.push(clientSecret, privateKey);
     addNamed(Object.entries(server.env ?? {}));
+  }
+  for (const { args = [], env = {} } of config.agents ?? []) {
+    secrets.push(...secretsInArguments(args));
+    addNamed(Object.entries(env));
   }
   for (const { url, secret } of config.server.webhooks) secrets.push(secret, ...secretsInUrl(url));
   addNamed(Object.entries(config.speakmcp).map(([key, value]) => [key, typeof value === "string" ? value : ""]));

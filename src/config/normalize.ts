@@ -5,9 +5,12 @@
  */
 import type { TrustItem } from "../types/app.ts";
 import type {
+  AgentConfig,
   HookConfig,
   HookPoint,
+  McpSettings,
   ModelConfig,
+  OAuthConfig,
   ProfileConfig,
   ServerConfig,
   ServerSettings,
@@ -16,6 +19,7 @@ import { RotundaError } from "../types/error.ts";
 import type { Json, JsonObject } from "../types/json.ts";
 import type { PermissionMode } from "../types/response.ts";
 import { adminToolNames } from "../types/tool.ts";
+import { knownAgents } from "../util/known-agents.ts";
 import { matchesName } from "../util/text.ts";
 import { type Expansion, expand, waitingFor } from "./expand.ts";
 import { besideFile, type ConfigFile } from "./files.ts";
@@ -65,6 +69,7 @@ export function baselineOf(files: readonly RawConfig[]): Baseline {
 export interface FileParts {
   file: ConfigFile;
   models: Part<ModelConfig>[];
+  agents: Part<AgentConfig>[];
   servers: Part<ServerConfig>[];
   hooks: Part<{ point: HookPoint; hook: HookConfig }>[];
   permissions: Part<{ allow: string[]; ask: string[]; deny: string[]; mode?: PermissionMode }>[];
@@ -72,10 +77,12 @@ export interface FileParts {
   profiles: Part<{ name: string; profile: ProfileConfig }>[];
   profile: Part<string>[];
   server: Part<Partial<ServerSettings>>[];
-  plain: Pick<RawConfig, "toolOutputLimit" | "advice">;
+  mcp: Part<Partial<McpSettings>>[];
+  plain: Pick<RawConfig, "toolOutputLimit" | "toolSearchAbove" | "advice">;
 }
 
 type RawModel = NonNullable<RawConfig["models"]>[number];
+type RawAgent = NonNullable<RawConfig["agents"]>[string];
 type RawServer = NonNullable<RawConfig["mcpServers"]>[string];
 type RawProfile = NonNullable<RawConfig["profiles"]>[string];
 type RawPermissions = NonNullable<RawConfig["permissions"]>;
@@ -102,6 +109,11 @@ export function normalize(
         waiting: waitingFor(model as unknown as Json, within, `models[${index}]`),
       },
     })),
+    agents: Object.entries(raw.agents ?? {}).map(([id, agent]) => ({
+      value: () => agentOf(id, expand(agent as unknown as Json, within, `agents.${id}`) as unknown as RawAgent, file),
+      trust: needs(`agent ${id}`, agent),
+      variables: { of: `agent ${id}`, waiting: waitingFor(agent as unknown as Json, within, `agents.${id}`) },
+    })),
     servers: Object.entries(raw.mcpServers ?? {}).map(([name, server]) => ({
       value: () => serverOf(name, expandServer(name, server, within), file),
       trust: needs(`MCP server ${name}`, server),
@@ -124,6 +136,7 @@ export function normalize(
         user.profiles.includes(name) ||
         loosens(profile.mode, user.strictestMode) ||
         profile.permissions?.allow ||
+        profile.skipAgentPermissions ||
         namesAdminTools(profile)
           ? needs(`profile ${name}`, profile)
           : null,
@@ -133,8 +146,11 @@ export function normalize(
       trust: user.choosesProfile ? needs("default profile", name) : null,
     })),
     server: serverParts(raw, within, needs),
+    // Who answers may be an agent, which is a process: as with a default profile, a project's word needs trust.
+    mcp: raw.mcp ? [{ value: () => raw.mcp as Partial<McpSettings>, trust: needs("mcp", raw.mcp) }] : [],
     plain: {
       ...(raw.toolOutputLimit !== undefined && { toolOutputLimit: raw.toolOutputLimit }),
+      ...(raw.toolSearchAbove !== undefined && { toolSearchAbove: raw.toolSearchAbove }),
       ...(raw.advice !== undefined && { advice: raw.advice }),
     },
   };
@@ -197,6 +213,23 @@ function modelOf({ model, modelName, ...rest }: RawModel): ModelConfig {
   return (timeouts ? { ...value, timeouts } : value) as ModelConfig;
 }
 
+function agentOf(id: string, raw: RawAgent, file: ConfigFile): AgentConfig {
+  const usual = knownAgents.find((known) => known.id === id);
+  const { protocol = usual?.protocol ?? "acp", command, args, cwd, ...rest } = raw;
+  const own = command ?? (protocol === "claude-code" ? "claude" : usual?.command);
+  if (own === undefined) throw new RotundaError("config_invalid", `agent ${id} in ${file.path}: it needs a command`);
+  // Another program has other arguments.
+  const given = args ?? (command === undefined ? usual?.args : undefined);
+  return {
+    ...(rest as Omit<AgentConfig, "id" | "protocol" | "command">),
+    id,
+    protocol,
+    command: /^\.{1,2}\//.test(own) ? besideFile(file, own) : own,
+    ...(given && { args: given }),
+    ...(cwd !== undefined && { cwd: besideFile(file, cwd) }),
+  };
+}
+
 /** What variables are expanded in. Finta did it in `env` only, and unset ones to nothing (parity F15). */
 function expandable(server: RawServer, { lenient }: Expansion): Json {
   return (lenient ? { env: server.env ?? {} } : server) as Json;
@@ -232,6 +265,21 @@ function serverOf(name: string, raw: RawServer, file: ConfigFile): ServerConfig 
     ...(raw.retry && { retry: raw.retry }),
     ...(raw.sandbox !== undefined && { sandbox: raw.sandbox }),
     ...(raw.tools && { tools: raw.tools as NonNullable<ServerConfig["tools"]> }),
+    ...(raw.oauth !== undefined && { oauth: oauthOf(raw.oauth) }),
+    ...(raw.sampling !== undefined && { sampling: raw.sampling }),
+    ...(raw.roots !== undefined && { roots: raw.roots }),
+  };
+}
+
+function oauthOf(raw: NonNullable<RawServer["oauth"]>): OAuthConfig | false {
+  if (typeof raw === "boolean") return raw ? {} : false;
+  const { scope, callbackPort, ...rest } = raw;
+  const scopes = rest.scopes ?? scope?.split(" ").filter((word) => word !== "");
+  const redirectPort = rest.redirectPort ?? callbackPort;
+  return {
+    ...(rest as OAuthConfig),
+    ...(scopes && { scopes }),
+    ...(redirectPort !== undefined && { redirectPort }),
   };
 }
 

@@ -47,9 +47,45 @@ const model = z.strictObject({
   fallback: z.string().optional().describe("Model that answers when this one is out of reach"),
 });
 
+const agent = z.strictObject({
+  protocol: z.enum(["claude-code", "acp"]).optional().describe("Default: claude-code for that id, else acp"),
+  command: z.string().min(1).optional().describe("A name on the PATH, or an absolute path"),
+  args: z.array(z.coerce.string()).optional(),
+  env: stringMap.optional(),
+  cwd: z.string().optional().describe("Default: the directory of the response"),
+  model: z.string().optional().describe("The agent's own model"),
+  maxConcurrent: positive.int().optional().describe("Processes at once; the rest queue. Default 4"),
+  permissionMode: z
+    .string()
+    .refine((name) => name !== "bypassPermissions", "a profile says so: mode: auto and skipAgentPermissions: true")
+    .optional()
+    .describe("The agent's own mode. Default: by the mode of the response"),
+  timeout: positive.optional().describe("Seconds for one answer"),
+});
+
 const serverTool = z.strictObject({
   access: z.enum(["read", "write", "run"]).optional(),
   idempotent: z.boolean().optional().describe("May run again when its outcome is not known"),
+});
+
+/** As above: other programs write more of it. */
+const oauth = z.object({
+  clientId: z.string().min(1).optional().describe("Of a client that was registered by hand"),
+  clientSecret: z.string().min(1).optional().describe("Better as a variable"),
+  privateKey: z.string().min(1).optional().describe("PEM; the client signs instead of knowing a secret"),
+  algorithm: z.string().min(1).optional().describe("Of the signature; default ES256"),
+  issuer: z.string().min(1).optional().describe("The only authorization server that may know this client"),
+  scopes: strings.optional().describe("Asked for, beside those that the server demands"),
+  scope: z.string().optional().describe("The same as `scopes`, words between spaces"),
+  clientMetadataUrl: z
+    .string()
+    .regex(/^https:\/\/[^/]+\/./, "it is an https address with a path")
+    .optional()
+    .describe("A document that describes this client (CIMD)"),
+  redirectPort: z.coerce.number().int().min(1).max(65_535).optional().describe("http://127.0.0.1:PORT/oauth/callback"),
+  callbackPort: z.coerce.number().int().min(1).max(65_535).optional().describe("The same as `redirectPort`"),
+  flow: z.enum(["authorization_code", "client_credentials"]).optional(),
+  privateHosts: strings.optional().describe("Hosts of the login that may lie in a private network"),
 });
 
 /** The shape that other programs use; keys of theirs that mean nothing here are let pass. */
@@ -63,6 +99,9 @@ const mcpServer = z.object({
   url: z.string().optional(),
   serverUrl: z.string().optional(),
   headers: stringMap.optional(),
+  oauth: z.union([z.boolean(), oauth]).optional().describe("http: how to log in; false: never"),
+  sampling: z.boolean().optional().describe("Old servers: it may ask a model, each time with a person's consent"),
+  roots: z.boolean().optional().describe("Old servers: it is told the workspace"),
   disabled: z.boolean().optional(),
   enabled: z.boolean().optional(),
   timeout: positive.optional().describe("Seconds for one call"),
@@ -98,6 +137,7 @@ const profile = z.strictObject({
   parallel: z.boolean().optional().describe("false: tool calls one after the other"),
   advice: z.boolean().optional(),
   permissions: z.strictObject(rules).optional(),
+  skipAgentPermissions: z.boolean().optional().describe("In mode auto, an external agent asks nobody"),
 });
 
 const hook = z.union([
@@ -129,9 +169,22 @@ const httpServer = z.strictObject({
   behindProxy: z.boolean().optional(),
 });
 
+const mcpDoor = z.strictObject({
+  askModel: z.string().min(1).optional().describe("Who answers `ask` where nobody is named"),
+  profile: z.string().min(1).optional().describe("Whose tools and limits hold where only a model is named"),
+  oldNames: z
+    .boolean()
+    .optional()
+    .describe("The Claude bridge's later tool names too: start, resume, status, cancel, query"),
+});
+
 export const configSchema = z.strictObject({
   $schema: z.string().optional(),
   models: z.array(model).optional().describe("The first one is the default"),
+  agents: z
+    .record(z.string().regex(/^(?!__proto__$)[A-Za-z0-9_.-]+$/), agent)
+    .optional()
+    .describe("External agents that answer as models"),
   mcpServers: z.record(z.string(), mcpServer).optional(),
   profiles: z.record(z.string().regex(/^(?!__proto__$)[A-Za-z0-9_-]+$/), profile).optional(),
   profile: z.string().optional().describe("The default profile"),
@@ -153,7 +206,14 @@ export const configSchema = z.strictObject({
     })
     .optional(),
   server: httpServer.optional().describe("The HTTP door"),
+  mcp: mcpDoor.optional().describe("The MCP door"),
   toolOutputLimit: positive.optional().describe("Characters of a tool's result that a model is shown"),
+  toolSearchAbove: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .optional()
+    .describe("Tokens of tool schemas above which a model is offered tool_search in place of MCP tools"),
   advice: z.boolean().optional(),
 });
 

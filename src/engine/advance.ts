@@ -12,6 +12,7 @@ import type { Profile } from "../types/profile.ts";
 import type { EndedStatus, Limits } from "../types/response.ts";
 import type { Tool } from "../types/tool.ts";
 import { matchesList } from "../util/text.ts";
+import { settleAgentCalls, settleLost } from "./agent-resume.ts";
 import { ask } from "./ask.ts";
 import { approvalWay, type CallSupport, callTools, settle } from "./call-tools.ts";
 import type { History } from "./history.ts";
@@ -20,6 +21,7 @@ import { answeredApprovals, isCall, isSettled, next } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Run, Stop } from "./run.ts";
 import { RETURNED } from "./text.ts";
+import { narrowed, TOOL_SEARCH_ABOVE } from "./tool-search.ts";
 
 export interface AdvanceSupport extends Pick<CallSupport, "delegate" | "readOutput" | "askPerson"> {
   history: History;
@@ -84,6 +86,7 @@ async function loop(
   support: AdvanceSupport,
 ): Promise<Stop | "waiting"> {
   let offer: Offer | undefined;
+  settleLost(run);
   for (;;) {
     if (run.failure) throw run.failure;
     if (run.stopped) return run.stopped;
@@ -93,13 +96,19 @@ async function loop(
     if (step.kind === "end") return { ...step };
     const all = await parts.tools.list(run.signal);
     if (offer?.all !== all) offer = offerOf(all, run, setting.profile);
+    const shown = narrowed(offer, parts.toolSearchAbove ?? TOOL_SEARCH_ABOVE, setting.above, run);
     if (step.kind === "ask") {
       // A little later than our own limit, which is the one that should end it.
       const deadline = parts.now() + setting.limits.seconds * 1_000 - run.stopwatch.spent() + 1_000;
-      const stop = await ask(parts, run, step, { ...setting, ...offer, history: support.history, deadline });
+      const stop = await ask(parts, run, step, { ...support, ...setting, ...shown, deadline });
       if (stop) return stop;
     } else {
-      const outcome = await callTools(parts, run, step.calls, { ...support, ...setting, ...offer });
+      const own = step.calls.some(({ meta }) => meta.agent);
+      const outcome = await (own ? settleAgentCalls : callTools)(parts, run, step.calls, {
+        ...support,
+        ...setting,
+        ...shown,
+      });
       // What was answered in the meantime is not waited for.
       if (outcome === "waiting" && !run.stopped && !(await hasNews(parts, run))) {
         return approvalWay(run, setting.profile) === "return" ? { status: "completed", returned: true } : "waiting";

@@ -13,13 +13,18 @@ import type {
   MessageItem,
   ReasoningItem,
 } from "../types/item.ts";
-import type { ModelEvent } from "../types/model.ts";
+import type { AgentCall, ModelEvent } from "../types/model.ts";
 import type { ClientTool, IncompleteReason } from "../types/response.ts";
 import type { Tool } from "../types/tool.ts";
 import { newId } from "../util/ids.ts";
+import { flatName } from "../util/text.ts";
+import type { CallEntry } from "./next.ts";
 import type { Run } from "./run.ts";
 
 type Finish = Extract<ModelEvent, { type: "finish" }>;
+
+/** What is written down as it comes; the rest of the events is about calls that an agent runs itself. */
+export type SaidEvent = Exclude<ModelEvent, { type: "finish" | "call_question" | "call_outcome" }>;
 
 interface OpenText {
   position: number;
@@ -34,6 +39,7 @@ interface OpenCall {
   callId: string;
   tool: string;
   pieces: string[];
+  agent?: AgentCall;
 }
 
 const deltaTypes = {
@@ -56,6 +62,8 @@ export class Answer {
   readonly #options: AnswerOptions;
   readonly #calls = new Map<number, OpenCall>();
   readonly #positions: number[] = [];
+  /** Positions of calls that an agent runs itself, in the order in which they were whole. */
+  readonly agentCalls: number[] = [];
   #text: OpenText | null = null;
 
   constructor(run: Run, options: AnswerOptions) {
@@ -68,7 +76,16 @@ export class Answer {
     return this.#positions.length > 0;
   }
 
-  write(event: Exclude<ModelEvent, Finish>): void {
+  get turn(): number {
+    return this.#options.turn;
+  }
+
+  /** The next answer of the same model call: an agent that runs its tools itself gives one for each step. */
+  following(): Answer {
+    return new Answer(this.#run, { ...this.#options, turn: this.#options.turn + 1 });
+  }
+
+  write(event: SaidEvent): void {
     switch (event.type) {
       case "text":
       case "refusal":
@@ -76,7 +93,7 @@ export class Answer {
         this.#writeText(event.type, event.delta);
         break;
       case "call":
-        this.#beginCall(event.index, event.callId, event.name);
+        this.#beginCall(event);
         break;
       default:
         this.#writeArguments(event.index, event.delta);
@@ -121,10 +138,10 @@ export class Answer {
     closeText(this.#run, { ...open, text, turn: this.#options.turn, status, meta: { model: this.#options.modelKey } });
   }
 
-  #beginCall(index: number, callId: string, name: string): void {
+  #beginCall({ index, callId, name, agent }: Extract<ModelEvent, { type: "call" }>): void {
     this.#endText("completed");
-    const tool = this.#options.tools.get(name);
-    const client = this.#options.clientTools.get(name);
+    const tool = agent ? undefined : this.#options.tools.get(name);
+    const client = agent ? undefined : this.#options.clientTools.get(name);
     const item: McpCallItem | FunctionCallItem = client
       ? {
           type: "function_call",
@@ -138,7 +155,7 @@ export class Answer {
       : {
           type: "mcp_call",
           id: newId("mcp"),
-          server_label: tool?.server ?? "rotunda",
+          server_label: agent?.server ?? tool?.server ?? "rotunda",
           name: tool?.serverName ?? name,
           arguments: "",
           status: "in_progress",
@@ -146,7 +163,40 @@ export class Answer {
           error: null,
           approval_request_id: null,
         };
-    this.#calls.set(index, { position: this.#begin(item), item, callId, tool: name, pieces: [] });
+    const called = agent ? flatName(agent.server, name) : name;
+    const position = this.#begin(item);
+    this.#calls.set(index, { position, item, callId, tool: called, pieces: [], ...(agent && { agent }) });
+  }
+
+  /**
+   * A call that an agent runs itself is whole. It is stored at once, and ends a step: after a crash it is known that the
+   * agent had got so far. Undefined: there is none.
+   */
+  closeAgentCall(index: number): CallEntry | undefined {
+    const call = this.#calls.get(index);
+    if (!call?.agent || call.item.type !== "mcp_call") return undefined;
+    this.#calls.delete(index);
+    const { position, item, callId, tool, agent } = call;
+    item.arguments = call.pieces.join("");
+    const at = { output_index: position, item_id: item.id };
+    this.#run.emit({ type: "response.mcp_call_arguments.done", ...at, arguments: item.arguments });
+    // Calls of one step: its finish stands on the last.
+    const before = this.#run.output[this.agentCalls.at(-1) ?? -1];
+    if (before) {
+      const { finish: _finish, raw: _raw, ...rest } = before.meta;
+      this.#run.put({ ...before, meta: rest });
+    }
+    const meta: EntryMeta = { model: this.#options.modelKey, agent: true, tool, callId, finish: "tool_calls" };
+    if (agent.usage) meta.usage = agent.usage;
+    if (agent.raw !== undefined) meta.raw = agent.raw;
+    const entry: CallEntry = { side: "output", position, turn: this.#options.turn, item: { ...item }, meta };
+    this.#run.put(entry);
+    this.agentCalls.push(position);
+    return entry;
+  }
+
+  closeAgentCalls(): void {
+    for (const index of [...this.#calls.keys()]) this.closeAgentCall(index);
   }
 
   #writeArguments(index: number, delta: string): void {

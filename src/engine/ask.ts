@@ -6,14 +6,24 @@
  */
 import { toRotundaError } from "../types/error.ts";
 import type { Entry, MessageItem } from "../types/item.ts";
-import { type HistoryNode, type Model, ModelError, type ModelRequest, type ToolDefinition } from "../types/model.ts";
+import {
+  type AgentSetting,
+  type HistoryNode,
+  type Model,
+  ModelError,
+  type ModelRequest,
+  type ToolDefinition,
+} from "../types/model.ts";
 import type { Profile } from "../types/profile.ts";
 import type { Tool } from "../types/tool.ts";
 import { newId } from "../util/ids.ts";
+import { AgentCalls } from "./agent-calls.ts";
 import { Answer, closeText } from "./answer.ts";
+import type { CallSupport } from "./call-tools.ts";
 import { type History, syntheticNode } from "./history.ts";
 import { isCall, type Step } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
+import { effectiveMode, isReadOnly } from "./prepare.ts";
 import { FINAL, instructionsOf, NUDGE } from "./prompt.ts";
 import type { Run, Stop } from "./run.ts";
 
@@ -32,6 +42,7 @@ export interface AskSupport {
   history: History;
   /** Milliseconds since the epoch. */
   deadline: number;
+  askPerson: CallSupport["askPerson"];
 }
 
 /** Null: go on with the next step. A `Stop`: the response ends so. */
@@ -68,24 +79,29 @@ async function askOnce(
   const request = requestOf(parts, run, step, support, current);
   const text = `asking ${model.id} (call ${step.turn}, ${request.tools.length} tools)`;
   parts.notify({ responseId: run.node.id, level: "debug", topic: "llm", text });
+  const agent = model.agent ? new AgentCalls(parts, run, support, answer) : undefined;
   try {
     for await (const event of model.stream(request, run.signal)) {
       if (event.type === "finish") {
-        answer.finish(event);
+        if (agent) await agent.finish(event);
+        else answer.finish(event);
         return null;
       }
-      answer.write(event);
+      if (agent) await agent.write(event);
+      else if (event.type !== "call_question" && event.type !== "call_outcome") answer.write(event);
     }
     throw new ModelError("upstream_protocol", `model ${model.id} ended its answer without saying why`, {
       partial: true,
     });
   } catch (thrown) {
     if (run.failure) throw run.failure;
-    answer.cut();
+    if (agent) await agent.cut();
+    else answer.cut();
     if (run.stopped) return run.stopped;
     const error = toRotundaError(thrown);
-    if (error.code === "upstream_bad_request" && hasResults && !answer.begun) return "rejected";
-    return failure(parts, error, answer.begun);
+    const { begun } = agent ?? answer;
+    if (error.code === "upstream_bad_request" && hasResults && !begun) return "rejected";
+    return failure(parts, error, begun);
   }
 }
 
@@ -104,7 +120,10 @@ function requestOf(
   current: HistoryNode,
 ): ModelRequest {
   const { node } = run;
-  const { profile, tools, projectInstructions, definitions } = support;
+  const { profile, model } = support;
+  // An agent has its own tools, and reads what the workspace says to agents itself.
+  const nothing = { tools: [], projectInstructions: "", definitions: [] };
+  const { tools, projectInstructions, definitions } = model.agent ? nothing : support;
   const history: HistoryNode[] = [...support.above, current];
   if (step.nudge) history.push(syntheticNode(NUDGE));
   if (step.final) history.push(syntheticNode(FINAL[step.final] ?? ""));
@@ -121,10 +140,29 @@ function requestOf(
     ...(node.settings.format && { format: node.settings.format }),
     ...(node.settings.sampling && { sampling: node.settings.sampling }),
     ...(node.settings.reasoningEffort !== undefined && { reasoningEffort: node.settings.reasoningEffort }),
+    ...(node.settings.reasoning && { reasoning: true as const }),
     ...(profile.defaults && !node.settings.plain && { defaults: profile.defaults }),
     cacheKey: history[0]?.responseId ?? node.id,
     deadline: support.deadline,
     onRetry: (text) => notify(parts, run, text),
+    ...(model.agent && { agent: agentSetting(parts, run, profile) }),
+  };
+}
+
+function agentSetting(parts: EngineParts, run: Run, profile: Profile): AgentSetting {
+  const { toolFilters = [], bounds } = run.node.settings;
+  const rules = [parts.permissions, ...(profile.permissions ? [profile.permissions] : [])];
+  return {
+    workspace: run.node.workspace,
+    mode: effectiveMode(parts, run, profile),
+    readOnly: isReadOnly(run, profile),
+    skipPermissions: profile.skipAgentPermissions === true,
+    tools: profile.tools ? [profile.tools, ...toolFilters] : toolFilters,
+    rules: {
+      allow: rules.flatMap(({ allow }) => allow),
+      ask: [...rules.flatMap(({ ask }) => ask), ...(bounds?.ask ?? [])],
+      deny: [...rules.flatMap(({ deny }) => deny), ...(bounds?.deny ?? [])],
+    },
   };
 }
 

@@ -167,8 +167,9 @@ export async function answeredCalls(store: Store, parent: ResponseNode, input: r
   );
   return answered.map((entry, position): CallEntry => {
     const item: McpCallItem = { ...entry.item, id: newId("mcp"), status: "in_progress", output: null, error: null };
-    const { tool, rewritten, model } = entry.meta;
-    const meta = { ...(tool && { tool }), ...(rewritten && { rewritten }), ...(model && { model }), callId: item.id };
+    const { tool, rewritten, model, agent } = entry.meta;
+    const known = { ...(tool && { tool }), ...(rewritten && { rewritten }), ...(model && { model }) };
+    const meta = { ...known, ...(agent && { agent }), callId: item.id };
     const last = position === answered.length - 1;
     return { side: "output", position, turn: 1, item, meta: last ? { ...meta, finish: "tool_calls" } : meta };
   });

@@ -28,14 +28,14 @@ export interface CallSupport {
   offered: ReadonlyMap<string, Tool>;
   delegate(run: Run, entry: CallEntry, request: Delegation): Promise<DelegationResult>;
   readOutput(run: Run, reference: string): Promise<string | undefined>;
-  /** Puts the question and resolves with the answer; undefined if nobody is at hand, or nobody is waited for. */
-  askPerson(run: Run, approval: Approval, wait: boolean): Promise<Decision | undefined>;
+  /** Puts the question and resolves with the answer; undefined if nobody is at hand, or nobody is waited for (any more). */
+  askPerson(run: Run, approval: Approval, wait: boolean, until?: AbortSignal): Promise<Decision | undefined>;
 }
 
 type Ready = Extract<Prepared, { kind: "ready" }>;
 type Asking = Extract<Prepared, { kind: "ask" }>;
 
-const INTERRUPTED =
+export const INTERRUPTED =
   "interrupted, outcome unknown: the call had started when the process that ran it ended. Find out what it did before you repeat it.";
 
 /** Characters of arguments that the audit log keeps beside their digest. */
@@ -120,21 +120,37 @@ async function askTogether(
       call.approval = (await parts.store.approval(known)) ?? call.approval;
       continue;
     }
-    const { entry } = call;
-    const item: ApprovalRequestItem = {
-      type: "mcp_approval_request",
-      id: newId("mcpr"),
-      server_label: entry.item.server_label,
-      name: entry.item.name,
-      arguments: call.approval.arguments,
-    };
-    call.approval.id = item.id;
-    entry.item.approval_request_id = item.id;
-    run.put(entry);
-    addItem(run, entry.turn, item);
-    run.ask(call.approval);
+    putQuestion(run, call.entry, call.approval);
   }
   await run.commit();
+}
+
+/** Puts the question of an approval about a call into the log, and the approval with it. */
+export function putQuestion(run: Run, entry: CallEntry, approval: Approval): void {
+  const item: ApprovalRequestItem = {
+    type: "mcp_approval_request",
+    id: newId("mcpr"),
+    server_label: entry.item.server_label,
+    name: entry.item.name,
+    arguments: approval.arguments,
+  };
+  approval.id = item.id;
+  entry.item.approval_request_id = item.id;
+  run.put(entry);
+  addItem(run, entry.turn, item);
+  run.ask(approval);
+}
+
+/** Puts the answer to an approval into the log. */
+export function putAnswer(run: Run, turn: number, approvalId: string, decision: Decision): void {
+  const item: ApprovalResponseItem = {
+    type: "mcp_approval_response",
+    id: newId("mcpa"),
+    approval_request_id: approvalId,
+    approve: decision.decision === "allow",
+    reason: decision.reason ?? null,
+  };
+  addItem(run, turn, item);
 }
 
 function addItem(run: Run, turn: number, item: Item): void {
@@ -158,6 +174,30 @@ export function settle(run: Run, entry: CallEntry, status: "completed" | "failed
   }
   run.put({ ...entry, item });
   run.emit({ type: "response.output_item.done", output_index: entry.position, item });
+}
+
+/** The outcome, and its record in the audit log: one batch. */
+export function settleAudited(
+  parts: EngineParts,
+  run: Run,
+  entry: CallEntry,
+  status: "completed" | "failed" | "incomplete",
+  text: string,
+  decided: { [key: string]: Json },
+): void {
+  settle(run, entry, status, text);
+  const { node } = run;
+  const written = entry.meta.rewritten ?? entry.item.arguments;
+  const details = {
+    tool: entry.meta.tool ?? entry.item.name,
+    item: entry.item.id,
+    arguments: parts.redact(written).slice(0, AUDITED_ARGUMENTS),
+    argumentsDigest: hash("sha256", written),
+    ...decided,
+    status,
+    resultDigest: hash("sha256", text),
+  };
+  run.audit({ action: "tool_call", who: node.owner, door: node.door, responseId: node.id, at: parts.now(), details });
 }
 
 class Schedule {
@@ -217,7 +257,7 @@ class Schedule {
       return;
     }
     if (this.#run.stopped) return;
-    this.#recordDecision(call, decision);
+    putAnswer(this.#run, call.entry.turn, call.approval.id, decision);
     const approval: Approval = { ...call.approval, decidedBy: decision.by };
     const answer = { approve: decision.decision === "allow", reason: decision.reason ?? null, approval };
     if (answer.approve && call.tool.changed !== undefined) await this.#parts.tools.accept?.(call.tool.name);
@@ -227,17 +267,6 @@ class Schedule {
       asked: false,
     });
     await this.#one(again);
-  }
-
-  #recordDecision(call: Asking, decision: Decision): void {
-    const item: ApprovalResponseItem = {
-      type: "mcp_approval_response",
-      id: newId("mcpa"),
-      approval_request_id: call.approval.id,
-      approve: decision.decision === "allow",
-      reason: decision.reason ?? null,
-    };
-    addItem(this.#run, call.entry.turn, item);
   }
 
   async #execute(call: Ready): Promise<void> {
@@ -299,27 +328,13 @@ class Schedule {
     }
   }
 
-  /** The outcome, and its record in the audit log: one batch. */
   #settle(
     { entry }: Prepared,
     status: "completed" | "failed" | "incomplete",
     text: string,
     decided: { [key: string]: Json },
   ): void {
-    settle(this.#run, entry, status, text);
-    const { node } = this.#run;
-    const written = entry.meta.rewritten ?? entry.item.arguments;
-    const details = {
-      tool: entry.meta.tool ?? entry.item.name,
-      item: entry.item.id,
-      arguments: this.#parts.redact(written).slice(0, AUDITED_ARGUMENTS),
-      argumentsDigest: hash("sha256", written),
-      ...decided,
-      status,
-      resultDigest: hash("sha256", text),
-    };
-    const at = this.#parts.now();
-    this.#run.audit({ action: "tool_call", who: node.owner, door: node.door, responseId: node.id, at, details });
+    settleAudited(this.#parts, this.#run, entry, status, text, decided);
   }
 
   #context(call: Ready): ToolContext {
@@ -360,7 +375,7 @@ function stopOf(run: Run): Stop | null {
   return run.stopped;
 }
 
-const INTERRUPTED_BY_STOP = "the response was stopped while the call ran; what it did until then is not known";
+export const INTERRUPTED_BY_STOP = "the response was stopped while the call ran; what it did until then is not known";
 
 /** A tool that does not listen to its signal must not hold up a cancel. Its late result is dropped. */
 async function abortable(work: Promise<ToolResult>, signal: AbortSignal): Promise<ToolResult> {

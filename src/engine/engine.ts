@@ -140,7 +140,7 @@ class LocalEngine implements Engine {
       history: this.#history,
       delegate: (parent, entry, request) => delegate(this.#parts, this, parent, entry, request),
       readOutput: (reader, reference) => readOutput(this.#parts, this.#history, reader, reference),
-      askPerson: (asking, approval, wait) => this.#askPerson(asking, approval, wait),
+      askPerson: (...asking) => this.#askPerson(...asking),
     });
     this.#runs.delete(run.node.id);
     if (this.#runs.size === 0) this.#pulse.stop();
@@ -251,7 +251,7 @@ class LocalEngine implements Engine {
 
   // ---- approvals
 
-  async #askPerson(run: Run, approval: Approval, wait: boolean): Promise<Decision | undefined> {
+  async #askPerson(run: Run, approval: Approval, wait: boolean, until = run.signal): Promise<Decision | undefined> {
     const { store } = this.#parts;
     const settled = decisionOf(await store.approval(approval.id));
     const { approver } = run;
@@ -260,7 +260,7 @@ class LocalEngine implements Engine {
     for (const one of line) one.stopwatch.pause();
     run.patch({ status: "waiting" });
     const aside = new AbortController();
-    const signal = AbortSignal.any([run.signal, aside.signal]);
+    const signal = AbortSignal.any([until, aside.signal]);
     try {
       // Whoever answers first, here or in another process, is in the store; an approver that fails is nobody.
       const person = (async () => this.decide(approval.id, await approver(approval, signal)))().catch(() => undefined);

@@ -113,7 +113,7 @@ function assemble(path: readonly Known[]): HistoryNode[] {
 
 function without(node: HistoryNode, omitted: ReadonlySet<string>): HistoryNode {
   if (!node.entries.some(({ item }) => omitted.has(item.id))) return node;
-  return { ...node, entries: node.entries.filter(({ item }) => !omitted.has(item.id)) };
+  return { ...node, edited: true, entries: node.entries.filter(({ item }) => !omitted.has(item.id)) };
 }
 
 /** What an ended response contributes: nothing if it failed with nothing said. */

@@ -92,9 +92,9 @@ function afterNothing(view: RunView, turn: number): Step {
   return step.kind === "ask" ? { ...step, nudge: true } : step;
 }
 
-/** Model calls that were finished; those that a crash cut do not count against the limit. */
+/** Model calls that were finished; those that a crash cut do not count against the limit, nor do an agent's own steps. */
 export function finishedTurns(output: readonly Entry[]): number {
-  return output.filter((entry) => entry.meta.finish !== undefined).length;
+  return output.filter(({ meta }) => meta.finish !== undefined && meta.agent === undefined).length;
 }
 
 function hasAnswer(entries: readonly Entry[]): boolean {

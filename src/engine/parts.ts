@@ -24,6 +24,8 @@ export interface EngineParts {
   /** What the workspace itself says to agents (AGENTS.md, skills); empty if nothing. */
   projectInstructions(workspace: string): Promise<string>;
   toolOutputLimit: number;
+  /** Tokens (about) of tool schemas above which a model finds MCP tools with `tool_search`. Default 10,000. */
+  toolSearchAbove?: number | undefined;
   redact: Redact;
   notify: Notify;
   /** Milliseconds since the epoch. */

@@ -49,8 +49,7 @@ export async function judge(asked: Question): Promise<Verdict> {
   const asks = byRules("ask", question);
   if (asks) return asks;
   if (subject.commands === null && hasPatterns(question)) {
-    const why = "the command line cannot be parsed, and there are rules about commands";
-    return { effect: "ask", why, byRule: false };
+    return { effect: "ask", why: UNREADABLE_COMMAND, byRule: false };
   }
   if (tool.changed !== undefined) {
     return { effect: "ask", why: `the tool has changed since it was first seen: ${tool.changed}`, byRule: false };
@@ -58,6 +57,9 @@ export async function judge(asked: Question): Promise<Verdict> {
   const bound = question.readOnly && tool.access === "write";
   return (bound ? undefined : byRules("allow", question)) ?? byMode(question);
 }
+
+/** Why it asks about a command that no pattern can be held against. */
+export const UNREADABLE_COMMAND = "the command line cannot be parsed, and there are rules about commands";
 
 const NO_WALL: Verdict = {
   effect: "deny",

@@ -107,7 +107,7 @@ export async function prepare(parts: EngineParts, run: Run, entry: CallEntry, au
   };
 }
 
-function parseArguments(text: string): JsonObject | string {
+export function parseArguments(text: string): JsonObject | string {
   if (text.trim() === "") return {};
   try {
     const value = parseBounded(text, MAXIMUM_ARGUMENTS);
@@ -162,7 +162,7 @@ function withSubject(
   return Object.create(tool, { run: { value: runJudged } }) as Tool;
 }
 
-async function verdictOn(
+export async function verdictOn(
   parts: EngineParts,
   run: Run,
   tool: Tool,
@@ -217,7 +217,7 @@ function hiddenPaths(parts: EngineParts, run: Run, profile: Profile): string[] {
   ]);
 }
 
-function approvalFor(
+export function approvalFor(
   parts: EngineParts,
   run: Run,
   entry: CallEntry,
@@ -245,7 +245,7 @@ function approvalFor(
   };
 }
 
-function digestOf(responseId: string | undefined, tool: Tool, input: JsonObject): string {
+export function digestOf(responseId: string | undefined, tool: Tool, input: JsonObject): string {
   return hash("sha256", canonicalJson([responseId ?? "", tool.name, input]));
 }
 

@@ -12,10 +12,20 @@ import { visible } from "../util/text.ts";
 import { describeChange } from "./changes.ts";
 import { Circuit } from "./circuit.ts";
 import type { ListedTool, Listing } from "./definitions.ts";
-import { CallFailure, describe, orCancelled } from "./failures.ts";
+import { CallFailure, describe, orCancelled, settledWithin } from "./failures.ts";
 import type { HubEnvironment, ServerInfo, ServerState } from "./hub-types.ts";
 import type { ServerLog } from "./logs.ts";
-import { type Manifest, manifestKey, mergeListing, type PinnedTool, readManifest, writeManifest } from "./manifest.ts";
+import {
+  acceptChange,
+  type Manifest,
+  manifestKey,
+  mergeListing,
+  type PinnedTool,
+  readManifest,
+  writeManifest,
+} from "./manifest.ts";
+import { accountFor, loginNeed, type OAuthAccount } from "./oauth-account.ts";
+import { RefreshTimer } from "./refresh-timer.ts";
 import { createScrubber, sessionTarget } from "./server-environment.ts";
 import type { CallOptions, Session } from "./session.ts";
 import type { StdioTransport } from "./stdio-transport.ts";
@@ -23,13 +33,15 @@ import type { StdioTransport } from "./stdio-transport.ts";
 /** Milliseconds. */
 const HANDSHAKE_TIMEOUT = 60_000;
 const ERA_KEPT = 24 * 60 * 60 * 1000;
-const FIRST_REFRESH = 250;
-const SLOWEST_REFRESH = 30_000;
 const STDERR_SHOWN = 2000;
 const MAX_WARNINGS = 20;
+/** Between two attempts at a server that waits for a login, which it may have ceased to want. */
+const LOGIN_PAUSE = 60_000;
 
 export class Connection {
   readonly config: ServerConfig;
+  /** Undefined where the server is not logged in to. */
+  readonly account: OAuthAccount | undefined;
   readonly #environment: HubEnvironment;
   readonly #circuit = new Circuit();
   readonly #scrub: (text: string) => string;
@@ -45,9 +57,8 @@ export class Connection {
   #error: string | undefined;
   #failed = false;
   #openedAt: number | undefined;
-  #refreshTimer: NodeJS.Timeout | undefined;
-  #refreshDelay = FIRST_REFRESH;
-  #refreshedAt = 0;
+  #triedAt = Number.NEGATIVE_INFINITY;
+  readonly #refreshTimer: RefreshTimer;
   readonly #log: ServerLog;
   #reconnectTimer: NodeJS.Timeout | undefined;
   /** It has worked in this process: it is worth bringing back. */
@@ -59,7 +70,10 @@ export class Connection {
     this.config = config;
     this.#environment = environment;
     this.#log = log;
-    this.#scrub = createScrubber(config);
+    const scrub = createScrubber(config);
+    this.#scrub = (text) => environment.redact(scrub(text));
+    this.account = accountFor(config, environment);
+    this.#refreshTimer = new RefreshTimer(environment.clock, () => this.#refresh());
     this.#key = manifestKey(config);
     this.#manifest = readManifest(environment.directory, this.#key);
   }
@@ -67,6 +81,7 @@ export class Connection {
   get state(): ServerState {
     if (this.#session) return "healthy";
     if (this.#opening) return "started";
+    if (this.account?.needsLogin) return "needs_login";
     if (this.#failed) return "failed";
     return this.#manifest ? "known" : "configured";
   }
@@ -83,7 +98,7 @@ export class Connection {
 
   info(): ServerInfo {
     const tail = this.#stderrTail();
-    const pid = this.#process?.pid;
+    const { pid, skipped } = this.#process ?? {};
     return {
       name: this.config.name,
       state: this.state,
@@ -95,7 +110,7 @@ export class Connection {
       ...(this.#error === undefined ? {} : { error: this.#error }),
       ...(pid === undefined ? {} : { pid }),
       ...(tail === "" ? {} : { stderrTail: tail }),
-      ...(this.#process?.skipped ? { skippedLines: this.#process.skipped } : {}),
+      ...(skipped ? { skippedLines: skipped } : {}),
     };
   }
 
@@ -114,11 +129,7 @@ export class Connection {
     if (this.#remembered || !opening || this.#openedAt === undefined) return;
     const limit = (this.config.startTimeout ?? 10) * 1000 - (this.#environment.clock.now() - this.#openedAt);
     if (limit <= 0) return;
-    const timer = new AbortController();
-    const stop = signal ? AbortSignal.any([signal, timer.signal]) : timer.signal;
-    const waited = this.#environment.clock.sleep(limit, stop).catch(() => undefined);
-    await Promise.race([opening.catch(() => undefined), waited]);
-    timer.abort();
+    await settledWithin(opening, limit, this.#environment.clock, signal);
   }
 
   /** The session, opened if need be; many callers share one opening. Throws `CallFailure`. */
@@ -126,12 +137,16 @@ export class Connection {
     if (this.#lifetime.signal.aborted) throw new CallFailure("refused", "the hub is closed");
     if (this.#session) return this.#session;
     if (this.#opening) return this.#opening;
-    const wait = this.#circuit.refusedFor(this.#environment.clock.now());
+    const now = this.#environment.clock.now();
+    if (this.account?.needsLogin && now - this.#triedAt < LOGIN_PAUSE)
+      throw new CallFailure("refused", this.account.loginRequired().message, { needsLogin: true });
+    const wait = this.#circuit.refusedFor(now);
     if (wait > 0) {
       const message = `the server keeps failing (${this.#error ?? "unknown"}); next attempt in ${Math.ceil(wait / 1000)} s`;
       throw new CallFailure("refused", message);
     }
-    this.#openedAt ??= this.#environment.clock.now();
+    this.#openedAt ??= now;
+    this.#triedAt = now;
     const opening = this.#start().finally(() => {
       if (this.#opening === opening) this.#opening = undefined;
     });
@@ -147,12 +162,12 @@ export class Connection {
       // Neither child processes nor HTTP are loaded where remembered lists are enough.
       const { openSession } = await import("./session.ts");
       const session = await openSession({
-        target: sessionTarget(this.config, this.#environment),
+        target: sessionTarget(this.config, this.#environment, this.account),
         version: this.#environment.version,
         era: this.#rememberedEra(),
         timeout: Math.max(HANDSHAKE_TIMEOUT, (this.config.startTimeout ?? 0) * 1000),
         signal,
-        onToolsChanged: () => this.#scheduleRefresh(),
+        onToolsChanged: () => this.#refreshTimer.announce(),
         onClosed: () => this.#lost(session),
         onProcess: (transport) => {
           this.#process = transport;
@@ -170,6 +185,7 @@ export class Connection {
         await session.close();
         throw error;
       }
+      await this.account?.settle();
       this.#session = session;
       this.#failed = false;
       this.#worked = true;
@@ -177,6 +193,12 @@ export class Connection {
       this.#say("info", `Connected to server: ${this.config.name} (${this.tools?.length ?? 0} tools)`);
       return session;
     } catch (error) {
+      const need = loginNeed(error, this.account);
+      if (need) {
+        await this.account?.note(need, false).catch(() => undefined);
+        this.#waitForLogin(need.message);
+        throw new CallFailure("refused", need.message, { cause: error, needsLogin: true });
+      }
       this.#fail(describe(error));
       throw new CallFailure("not_run", this.#explain(this.#error ?? describe(error)), { cause: error });
     }
@@ -216,7 +238,8 @@ export class Connection {
       return result;
     } catch (error) {
       if (!(error instanceof CallFailure)) throw error;
-      if (error.sessionLost) this.#drop(session, error.message);
+      if (error.needsLogin) this.#loggedOut(session, error.message);
+      else if (error.sessionLost) this.#drop(session, error.message);
       else if (error.listStale) await this.#refresh();
       else if (error.kind === "rejected" || error.kind === "answered") this.#circuit.succeed();
       throw error.sessionLost ? new CallFailure(error.kind, this.#explain(error.message), { cause: error }) : error;
@@ -246,29 +269,8 @@ export class Connection {
 
   /** A person has seen the change of a tool: its present definition is the pinned one from now on. */
   accept(name: string): void {
-    const manifest = this.#manifest;
-    const changed = manifest?.tools.some((tool) => tool.name === name && tool.previous);
-    if (!manifest || !changed) return;
-    const tools = manifest.tools.map((tool) => {
-      if (tool.name !== name) return tool;
-      const { previous: _previous, ...accepted } = tool;
-      return accepted;
-    });
-    this.#keep({ ...manifest, tools });
-  }
-
-  /** Storms cost one listing per delay, and the delay doubles while they last. */
-  #scheduleRefresh(): void {
-    if (this.#refreshTimer || this.#lifetime.signal.aborted) return;
-    const now = this.#environment.clock.now();
-    const quiet = now - this.#refreshedAt > 2 * this.#refreshDelay;
-    this.#refreshDelay = quiet ? FIRST_REFRESH : Math.min(SLOWEST_REFRESH, this.#refreshDelay * 2);
-    this.#refreshTimer = setTimeout(() => {
-      this.#refreshedAt = this.#environment.clock.now();
-      void this.#refresh().finally(() => {
-        this.#refreshTimer = undefined;
-      });
-    }, this.#refreshDelay).unref();
+    const manifest = this.#manifest && acceptChange(this.#manifest, name);
+    if (manifest) this.#keep(manifest);
   }
 
   async #refresh(): Promise<void> {
@@ -301,6 +303,20 @@ export class Connection {
       .idle()
       .then(() => session.close())
       .finally(() => this.#retired.delete(session));
+  }
+
+  /** It works, and does not let us in: neither the circuit nor a new connection has anything to do with it. */
+  #waitForLogin(why: string): void {
+    this.#failed = false;
+    this.#error = this.#scrub(visible(why));
+    this.#say("warn", this.#error);
+  }
+
+  #loggedOut(session: Session, why: string): void {
+    if (this.#session !== session) return;
+    this.#session = undefined;
+    this.#retire(session);
+    this.#waitForLogin(why);
   }
 
   #fail(why: string): void {
@@ -352,6 +368,7 @@ export class Connection {
   /** Connects now, whatever its failures. */
   async retry(): Promise<void> {
     this.#circuit.succeed();
+    this.#triedAt = Number.NEGATIVE_INFINITY;
     await this.open();
   }
 
@@ -370,7 +387,7 @@ export class Connection {
   async close(): Promise<void> {
     clearTimeout(this.#reconnectTimer);
     this.#lifetime.abort(new Error("the hub is closed"));
-    clearTimeout(this.#refreshTimer);
+    this.#refreshTimer.stop();
     await this.#opening?.catch(() => undefined);
     const sessions = [this.#session, ...this.#retired];
     this.#session = undefined;

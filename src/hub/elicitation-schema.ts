@@ -94,3 +94,14 @@ function choicesOf(schema: JsonObject): string[] | undefined {
   if (!Array.isArray(titled)) return undefined;
   return titled.flatMap((one) => (isObject(one) && typeof one.const === "string" ? [one.const] : []));
 }
+
+/** What a person left as it was proposed: the defaults of the form (SEP-1034). */
+export function withDefaults(schema: JsonObject, content: JsonObject): JsonObject {
+  const filled: JsonObject = { ...content };
+  const properties = isObject(schema.properties) ? schema.properties : {};
+  for (const [name, property] of Object.entries(properties)) {
+    if (Object.hasOwn(filled, name) || !isObject(property) || property.default === undefined) continue;
+    filled[name] = property.default;
+  }
+  return filled;
+}

@@ -9,7 +9,7 @@ import { RotundaError } from "../types/error.ts";
 import type { JsonObject } from "../types/json.ts";
 import { newId } from "../util/ids.ts";
 import { visible } from "../util/text.ts";
-import { contentFault, formFault } from "./elicitation-schema.ts";
+import { contentFault, formFault, withDefaults } from "./elicitation-schema.ts";
 
 /** Milliseconds that a person has. */
 const PATIENCE = 5 * 60 * 1000;
@@ -112,7 +112,7 @@ export class Elicitations {
       open.settle({ action: answer.action });
       return;
     }
-    const content = answer.content ?? {};
+    const content = withDefaults(requestedSchema, answer.content ?? {});
     const fault = contentFault(requestedSchema, content);
     if (fault !== undefined) throw new RotundaError("usage", `the content does not fit: ${fault}`);
     open.settle({ action: "accept", content });

@@ -5,6 +5,7 @@
  * Invariant: "not_run" is said only where the server cannot have acted on the call; in doubt it is "unknown".
  */
 import { isObject } from "./definitions.ts";
+import type { HubClock } from "./hub-types.ts";
 
 export type FailureKind =
   /** It cannot have run: another attempt is safe. */
@@ -24,6 +25,7 @@ interface CallFailureOptions {
   cause?: unknown;
   sessionLost?: boolean;
   listStale?: boolean;
+  needsLogin?: boolean;
 }
 
 export class CallFailure extends Error {
@@ -32,6 +34,8 @@ export class CallFailure extends Error {
   readonly sessionLost: boolean;
   /** The tool list is out of date. */
   readonly listStale: boolean;
+  /** Nothing works before a person has logged in. */
+  readonly needsLogin: boolean;
 
   constructor(kind: FailureKind, message: string, options: CallFailureOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -39,7 +43,22 @@ export class CallFailure extends Error {
     this.kind = kind;
     this.sessionLost = options.sessionLost ?? false;
     this.listStale = options.listStale ?? false;
+    this.needsLogin = options.needsLogin ?? false;
   }
+}
+
+/** Resolves when the work is settled, when so many milliseconds are over or when the signal is aborted. */
+export async function settledWithin(
+  work: Promise<unknown>,
+  milliseconds: number,
+  clock: HubClock,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const timer = new AbortController();
+  const stop = signal ? AbortSignal.any([signal, timer.signal]) : timer.signal;
+  const settled = work.catch(() => undefined);
+  await Promise.race([settled, clock.sleep(milliseconds, stop).catch(() => undefined)]);
+  timer.abort();
 }
 
 /** What is shared by many callers, for one that may give up waiting for it. */

@@ -3,11 +3,12 @@
  *
  * Invariant: a body of more than 10 MiB, or one event of that size on an endless stream, ends in an error, not
  * in memory; a redirect is followed only within the configured origin (the library's `same-origin` policy), so
- * a server cannot send our requests, or their headers, to another host; a 401 is an error and its
- * `resource_metadata` is never fetched; a stream that ends before its answer is an error of that call at once.
+ * a server cannot send our requests, or their headers, to another host; what a 401 names is fetched only by the
+ * account's guarded fetch, and where there is no account not at all; a stream that ends before its answer is an error of that call at once.
  */
 import type { JSONRPCMessage, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { JsonMeter } from "./json-meter.ts";
+import type { OAuthAccount } from "./oauth-account.ts";
 
 const MEBIBYTE = 1024 * 1024;
 const MAX_BODY = 10 * MEBIBYTE;
@@ -17,13 +18,21 @@ const FLOOD = { bytes: 32 * MEBIBYTE, bytesPerSecond: MEBIBYTE, events: 5000, ev
 export interface HttpEndpoint {
   url: string;
   headers: Record<string, string>;
+  /** Whose tokens go with each request, where it can be logged in to. */
+  account?: OAuthAccount | undefined;
 }
 
 export async function createHttpTransport(endpoint: HttpEndpoint): Promise<StreamableHTTPClientTransport> {
+  const { account } = endpoint;
   const { StreamableHTTPClientTransport: HttpTransport } = await import("@modelcontextprotocol/client");
   const transport = new HttpTransport(new URL(endpoint.url), {
     requestInit: { headers: endpoint.headers },
-    fetch: boundedFetch,
+    ...(account && { authProvider: account }),
+    fetch: async (url, init) => {
+      const response = await boundedFetch(url, init);
+      if (response.status === 401) account?.noteRefused(response, new Headers(init?.headers).get("authorization"));
+      return response;
+    },
     redirectPolicy: "same-origin",
   });
   failCutStreams(transport);

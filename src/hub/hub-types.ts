@@ -1,6 +1,6 @@
 /** Hub types: what the hub is given and what it tells. */
 
-import type { HubLogLine } from "../types/app.ts";
+import type { HubLogLine, LoginAnswer, LoginStart } from "../types/app.ts";
 import type { ServerConfig } from "../types/config.ts";
 import type { Elicitation, ElicitationAnswer } from "../types/elicitation.ts";
 import type { Notify } from "../types/event.ts";
@@ -66,14 +66,27 @@ export interface HubEnvironment {
   clock: HubClock;
   elicitations: Elicitations | undefined;
   reconnect: boolean;
+  stateDir: string;
+  /** Is told each secret that a login brings, so that it is never shown. */
+  secret(value: string): void;
+  /** Replaces those. */
+  redact(text: string): string;
 }
 
 /**
- * disabled: by configuration or by `setEnabled`. configured: nothing is known yet. known: its tools are, from
+ * disabled: by configuration or by `setEnabled`. needs_login: a person must log in first. configured: nothing is known yet. known: its tools are, from
  * an earlier time; no process. started: being connected. healthy: connected and listed. failed: see `error`.
  * stopped: by `stop`, until it is started again.
  */
-export type ServerState = "disabled" | "stopped" | "configured" | "known" | "started" | "healthy" | "failed";
+export type ServerState =
+  | "disabled"
+  | "stopped"
+  | "needs_login"
+  | "configured"
+  | "known"
+  | "started"
+  | "healthy"
+  | "failed";
 
 export interface ServerInfo {
   name: string;
@@ -135,6 +148,14 @@ export interface Hub extends ToolSource {
   /** The last 500 lines, oldest first. Throws `not_found`. */
   logs(name: string): HubLogLine[];
   clearLogs(name: string): void;
+  /** See `HubView`. */
+  beginLogin(name: string, redirectUrl: string): Promise<LoginStart>;
+  /** Resolves with the server's name. */
+  finishLogin(answer: LoginAnswer): Promise<string>;
+  login(name: string, show: (start: LoginStart) => void, signal: AbortSignal): Promise<void>;
+  logout(name: string): Promise<{ revoked: boolean }>;
+  /** A text without what logins have brought. */
+  redact(text: string): string;
   elicitations(): Elicitation[];
   /** Throws `not_found`, `usage`. */
   answerElicitation(id: string, answer: ElicitationAnswer): void;

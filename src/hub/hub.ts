@@ -8,13 +8,14 @@
  */
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { HubLogLine } from "../types/app.ts";
+import type { HubLogLine, LoginAnswer, LoginStart } from "../types/app.ts";
 import type { ServerConfig } from "../types/config.ts";
 import type { Elicitation, ElicitationAnswer } from "../types/elicitation.ts";
 import { RotundaError } from "../types/error.ts";
 import type { JsonObject } from "../types/json.ts";
 import type { Access } from "../types/tool.ts";
 import { canonicalJson } from "../util/canonical.ts";
+import { LearnedSecrets } from "../util/secrets.ts";
 import { matchesName } from "../util/text.ts";
 import { runCall } from "./calls.ts";
 import { describeChange } from "./changes.ts";
@@ -24,6 +25,8 @@ import { describe } from "./failures.ts";
 import type { Hub, HubClock, HubEnvironment, HubOptions, HubTool, ServerInfo, ServerTest } from "./hub-types.ts";
 import { ServerLog } from "./logs.ts";
 import type { PinnedTool } from "./manifest.ts";
+import type { OAuthAccount } from "./oauth-account.ts";
+import type { Logins } from "./oauth-logins.ts";
 import { NameIndex, toolName } from "./tool-names.ts";
 
 /** The label of built-in tools: no server may take it. */
@@ -80,6 +83,8 @@ class McpHub implements Hub {
   #closed = false;
   /** Connections that only see their last calls through. */
   readonly #retiring = new Set<Connection>();
+  #logins: Logins | undefined;
+  readonly #secrets = new LearnedSecrets();
 
   constructor(options: HubOptions) {
     const clock = options.clock ?? systemClock;
@@ -93,6 +98,9 @@ class McpHub implements Hub {
       clock,
       elicitations: elicitation && new Elicitations(elicitation, () => clock.now()),
       reconnect,
+      stateDir: options.stateDir,
+      secret: (value) => this.#secrets.add(value),
+      redact: (text) => this.#secrets.redact(text),
     };
     this.#entries = options.servers.map(newEntry);
   }
@@ -253,6 +261,51 @@ class McpHub implements Hub {
 
   clearLogs(name: string): void {
     this.#entry(name).log.clear();
+  }
+
+  // ---- logins
+
+  redact(text: string): string {
+    return this.#secrets.redact(text);
+  }
+
+  async #account(name: string): Promise<{ account: OAuthAccount; logins: Logins }> {
+    const { account } = this.#connection(this.#entry(name));
+    if (!account) throw new RotundaError("usage", `MCP server ${name} is not one that is logged in to`);
+    const { Logins: LoginsHere } = await import("./oauth-logins.ts");
+    this.#logins ??= new LoginsHere(() => this.#environment.clock.now());
+    return { account, logins: this.#logins };
+  }
+
+  async beginLogin(name: string, redirectUrl: string): Promise<LoginStart> {
+    const { account, logins } = await this.#account(name);
+    return logins.begin(account, redirectUrl);
+  }
+
+  async finishLogin(answer: LoginAnswer): Promise<string> {
+    if (!this.#logins) throw new RotundaError("not_found", "no login is under way");
+    return this.#loggedIn(await this.#logins.finish(answer));
+  }
+
+  async login(name: string, show: (start: LoginStart) => void, signal: AbortSignal): Promise<void> {
+    const { account, logins } = await this.#account(name);
+    await this.#loggedIn(await logins.throughLoopback(account, show, signal));
+  }
+
+  /** It may have been configured anew in the meantime: then the tokens are there, and nobody waits for them. */
+  async #loggedIn({ server }: OAuthAccount): Promise<string> {
+    if (this.#entries.some(({ config }) => config.name === server)) await this.test(server);
+    return server;
+  }
+
+  async logout(name: string): Promise<{ revoked: boolean }> {
+    const { account } = await this.#account(name);
+    const { login } = account.store.read();
+    if (!login) return { revoked: false };
+    const { revoke } = await import("./oauth-login.ts");
+    await account.store.change(() => ({ challenge: {} }));
+    await this.#retire(this.#entry(name));
+    return { revoked: await revoke(account, login) };
   }
 
   elicitations(): Elicitation[] {

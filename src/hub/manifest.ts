@@ -139,3 +139,14 @@ export function mergeListing(pinned: readonly PinnedTool[], fresh: readonly List
   const absent = [...before.values()].slice(0, MAX_ABSENT).map((tool) => ({ ...tool, absent: true as const }));
   return [...merged, ...absent];
 }
+
+/** The changed definition of this tool is the pinned one; undefined where it has not changed. */
+export function acceptChange(manifest: Manifest, name: string): Manifest | undefined {
+  if (!manifest.tools.some((tool) => tool.name === name && tool.previous)) return undefined;
+  const tools = manifest.tools.map((tool) => {
+    if (tool.name !== name) return tool;
+    const { previous: _previous, ...accepted } = tool;
+    return accepted;
+  });
+  return { ...manifest, tools };
+}

@@ -2,6 +2,7 @@
 import type { ServerConfig } from "../types/config.ts";
 import { createRedactor } from "../util/secrets.ts";
 import type { HubEnvironment } from "./hub-types.ts";
+import type { OAuthAccount } from "./oauth-account.ts";
 import type { SessionTarget } from "./session.ts";
 
 /** Never a key of ours: names that say where a person is and what their terminal can do. */
@@ -19,10 +20,14 @@ function serverEnvironment(configured: Readonly<Record<string, string>>): Record
 }
 
 /** Where a session of the server leads. Throws where the configuration does not say. */
-export function sessionTarget(config: ServerConfig, { launch, workspace }: HubEnvironment): SessionTarget {
+export function sessionTarget(
+  config: ServerConfig,
+  { launch, workspace }: HubEnvironment,
+  account?: OAuthAccount,
+): SessionTarget {
   if (config.transport === "http") {
     if (!config.url) throw new Error("the server has no url");
-    return { endpoint: { url: config.url, headers: config.headers ?? {} } };
+    return { endpoint: { url: config.url, headers: config.headers ?? {}, account } };
   }
   const { command } = config;
   if (!command) throw new Error("the server has no command");

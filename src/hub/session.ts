@@ -16,6 +16,7 @@ import { CallFailure, describe, toFailure } from "./failures.ts";
 import { createHttpTransport, type HttpEndpoint } from "./http-transport.ts";
 import type { LaunchCommand } from "./hub-types.ts";
 import type { Era } from "./manifest.ts";
+import { loginNeed, type OAuthAccount } from "./oauth-account.ts";
 import { StdioTransport } from "./stdio-transport.ts";
 
 const MODERN = "2026-07-28";
@@ -181,6 +182,7 @@ class LiveSession implements Session {
   readonly #timers: CallTimers | undefined;
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #calls: Set<CallOptions>;
+  readonly #account: OAuthAccount | undefined;
   #closing = false;
 
   constructor(
@@ -196,6 +198,7 @@ class LiveSession implements Session {
     this.#http = http;
     this.#timers = options.elicit && options.timers;
     this.#calls = options.calls;
+    this.#account = "endpoint" in options.target ? options.target.endpoint.account : undefined;
     client.onclose = () => {
       if (!this.#closing) options.onClosed();
     };
@@ -260,10 +263,18 @@ class LiveSession implements Session {
       }
       return await this.#client.request({ method: "tools/call", params }, anyResult, requestOptions);
     } catch (error) {
-      throw this.#failure(error, options.signal);
+      throw (await this.#loginFailure(error)) ?? this.#failure(error, options.signal);
     } finally {
       timer?.stop();
     }
+  }
+
+  async #loginFailure(error: unknown): Promise<CallFailure | undefined> {
+    const need = loginNeed(error, this.#account);
+    if (!need) return undefined;
+    // A login that is not enough for this tool may be good for the others.
+    await this.#account?.note(need, true);
+    return new CallFailure("refused", need.message, { cause: error, needsLogin: need.challenge === undefined });
   }
 
   #failure(error: unknown, signal: AbortSignal): CallFailure {

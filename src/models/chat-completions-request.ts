@@ -117,6 +117,8 @@ export class RequestRenderer {
     if (request.reasoningEffort !== undefined) fields.reasoning_effort = request.reasoningEffort;
     else if (typeof config.reasoning === "string") fields.reasoning_effort = config.reasoning;
     else if (config.reasoning !== undefined) fields.reasoning = config.reasoning;
+    // Polybrain's field for endpoints of this kind; OpenRouter's models think as they are set up (parity P8).
+    else if (request.reasoning && config.provider === "openai") fields.reasoning = { enabled: true };
     if (this.#isOpenAi) fields.prompt_cache_key = request.cacheKey;
     if (this.#isOpenRouter) fields.usage = { include: true };
     for (const field of this.#dropped) delete fields[field];

@@ -4,10 +4,11 @@
  * Invariant: a name gives the same model object as long as the registry lives, so that what a model learned
  * about its endpoint holds for every call. Nothing is loaded or asked before a model is wanted.
  */
-import type { ModelConfig } from "../types/config.ts";
+import type { AgentConfig, ModelConfig } from "../types/config.ts";
 import { RotundaError } from "../types/error.ts";
 import type { Model, ModelInfo } from "../types/model.ts";
 import type { Redact } from "../util/secrets.ts";
+import type { AgentLaunch } from "./agent-process.ts";
 import { type EnvironmentEndpoint, endpointsOf, keyVariables } from "./environment.ts";
 import { HttpClient } from "./http.ts";
 import type { FoundServer, LocalServer } from "./local-servers.ts";
@@ -24,12 +25,14 @@ export interface ModelRegistryOptions {
   /** Default: the usual ports of Ollama, LM Studio, llama.cpp and vLLM. */
   localServers?: readonly LocalServer[];
   times?: RetryTimes;
+  /** Other programs' agents. Default: none. */
+  agents?: { configs: readonly AgentConfig[]; launch: AgentLaunch };
 }
 
 export interface ModelRegistry {
   /**
    * The model that a name means: a configured id or model name, `provider/model`, a model name of an endpoint
-   * that the environment has a key for, `demo`. No name: the default. Rejects with `model_not_found`.
+   * that the environment has a key for, the id of an agent, `demo`. No name: the default. Rejects with `model_not_found`.
    */
   get(id?: string): Promise<Model>;
   list(): Promise<ModelInfo[]>;
@@ -76,9 +79,26 @@ class Registry implements ModelRegistry {
     const registered = this.#registered.get(wanted);
     if (registered) return registered;
     if (wanted === "demo" && !this.#options.configs.some((config) => config.id === "demo")) return this.#demo();
+    const agent = this.#options.configs.some(({ id: known }) => known === wanted)
+      ? undefined
+      : await this.#agent(wanted);
+    if (agent) return agent;
     const config = await this.#configFor(wanted);
     if (!config) throw await this.#notFound(wanted);
     return this.#build(config, new Set());
+  }
+
+  async #agent(id: string): Promise<Model | undefined> {
+    const { agents, environment } = this.#options;
+    if (!agents) return undefined;
+    const { createAgentModel, findAgent } = await import("./agent-registry.ts");
+    const options = { ...agents, environment };
+    const config = findAgent(id, options);
+    if (!config) return undefined;
+    const key = `agent ${id}`;
+    const model = this.#models.get(key) ?? createAgentModel(config, options);
+    this.#models.set(key, model);
+    return model;
   }
 
   async list(): Promise<ModelInfo[]> {
@@ -94,8 +114,18 @@ class Registry implements ModelRegistry {
     }
     for (const server of await this.#localFound())
       for (const model of server.models) add(`${server.name}/${model}`, model, server.baseUrl, "local");
+    for (const { id, command } of await this.#agents()) {
+      if (!infos.some((info) => info.id === id)) add(id, command, null, "agent");
+    }
     if (!infos.some(({ id }) => id === "demo")) add("demo", "demo", null, "demo");
     return infos;
+  }
+
+  async #agents(): Promise<AgentConfig[]> {
+    const { agents, environment } = this.#options;
+    if (!agents) return [];
+    const { listAgents } = await import("./agent-registry.ts");
+    return listAgents({ ...agents, environment });
   }
 
   /** Flags and configuration first, then the environment, then this machine, then the demo. */

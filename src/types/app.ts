@@ -25,12 +25,45 @@ export interface HubView {
   /** The last 500 lines, oldest first, redacted. */
   logs(name: string): HubLogLine[];
   clearLogs(name: string): void;
+  /**
+   * Begins a login to an http server: a person must open the address, and what comes back to `redirectUrl` goes to
+   * `finishLogin`. Throws `usage` where the server has no login, `hub_unreachable` where none can be begun.
+   */
+  beginLogin(name: string, redirectUrl: string): Promise<LoginStart>;
+  /** Once for each state, within ten minutes. Throws `not_found` (no such state), `hub_unreachable` (refused). */
+  finishLogin(answer: LoginAnswer): Promise<HubServerView>;
+  /** The whole login, with a listener of its own on 127.0.0.1; `show` is told where the person must go. */
+  login(name: string, show: (start: LoginStart) => void, signal: AbortSignal): Promise<HubServerView>;
+  /** Forgets the login; `revoked`: the authorization server was told, and agreed. */
+  logout(name: string): Promise<{ revoked: boolean }>;
   close(): Promise<void>;
+}
+
+/** A login that waits for a person. */
+export interface LoginStart {
+  /** An http(s) address, at which the person logs in; a shell must never see it. */
+  authorizationUrl: string;
+  /** The secret of this login. */
+  state: string;
+  redirectUrl: string;
+  /** Milliseconds since the epoch. */
+  expiresAt: number;
+}
+
+/** What came back to the redirect address. */
+export interface LoginAnswer {
+  state: string;
+  code?: string;
+  /** The issuer, where the authorization server names itself (RFC 9207). */
+  iss?: string;
+  error?: string;
+  /** The server that it is thought to be for. Default: whichever it is for. */
+  server?: string;
 }
 
 export interface HubServerView {
   name: string;
-  /** disabled, stopped, configured, known (tools remembered, no process), started, healthy, failed. */
+  /** disabled, stopped, needs_login, configured, known (tools remembered, no process), started, healthy, failed. */
   state: string;
   /** There is a live connection in this very moment. */
   connected: boolean;
@@ -70,6 +103,8 @@ export interface App {
   /** Known secrets of this and all earlier configurations replaced. */
   readonly redact: (text: string) => string;
   models(): Promise<ModelInfo[]>;
+  /** Skills of the workspace and of the user, in the order of their names. */
+  skills?(): Promise<{ name: string; description: string }[]>;
   /** Undefined where no MCP server is configured. */
   hub(): Promise<HubView | undefined>;
   /**

@@ -51,6 +51,29 @@ export interface ServerToolConfig {
   idempotent?: boolean;
 }
 
+/** How to log in to an http server (OAuth 2.1). Everything may be left out: what a server can do is found out. */
+export interface OAuthConfig {
+  /** Of a client that was registered by hand. */
+  clientId?: string;
+  clientSecret?: string;
+  /** PEM: the client signs instead of knowing a secret. */
+  privateKey?: string;
+  /** Of the signature. Default "ES256". */
+  algorithm?: string;
+  /** The only authorization server that is trusted with the client. Default: whichever the server names first. */
+  issuer?: string;
+  /** Asked for, beside those that the server demands. */
+  scopes?: string[];
+  /** An https address that describes this client (CIMD), for authorization servers that read such. */
+  clientMetadataUrl?: string;
+  /** Port of `http://127.0.0.1:PORT/oauth/callback`, where a client was registered with it. Default: any. */
+  redirectPort?: number;
+  /** "authorization_code" (default): a person logs in. "client_credentials": the client is the user. */
+  flow?: "authorization_code" | "client_credentials";
+  /** Hosts of the login that may lie in a private network. The server's own host always may. */
+  privateHosts?: string[];
+}
+
 export interface ServerConfig {
   name: string;
   transport: "stdio" | "http";
@@ -62,6 +85,12 @@ export interface ServerConfig {
   /** http */
   url?: string;
   headers?: Record<string, string>;
+  /** http. False: never log in. Default: where the server asks for it and no Authorization header is configured. */
+  oauth?: OAuthConfig | false;
+  /** Old servers: it may ask a model of ours, each time with a person's consent. Default false. */
+  sampling?: boolean;
+  /** Old servers: it is told the workspace. Default false. */
+  roots?: boolean;
   disabled: boolean;
   /** Seconds for one call. Default 120. */
   timeout?: number;
@@ -75,6 +104,28 @@ export interface ServerConfig {
   tools?: Record<string, ServerToolConfig>;
   /** Where it was read, for messages. */
   origin: string;
+}
+
+/** An external agent that answers as a model. */
+export interface AgentConfig {
+  /** The model's id. */
+  id: string;
+  protocol: "claude-code" | "acp";
+  /** A name is looked for on the PATH. */
+  command: string;
+  args?: string[];
+  /** Beside the few variables that every agent is given. */
+  env?: Record<string, string>;
+  /** Default: the directory that the response works in. */
+  cwd?: string;
+  /** The agent's own model. claude-code: `--model`. acp: a model id that the agent offers. */
+  model?: string;
+  /** Processes at once; the rest queue. Default 4. */
+  maxConcurrent?: number;
+  /** claude-code: `--permission-mode`; acp: a mode that the agent offers. Default: by the mode of the response. */
+  permissionMode?: string;
+  /** Seconds for one answer, without the time spent waiting for a person. Default: the limit of the response. */
+  timeout?: number;
 }
 
 export interface HookConfig {
@@ -117,6 +168,8 @@ export interface ProfileConfig {
   parallel?: boolean;
   advice?: boolean;
   permissions?: Partial<PermissionRules>;
+  /** In mode auto, an external agent is started so that it asks nobody. Default false. */
+  skipAgentPermissions?: boolean;
 }
 
 export interface SandboxConfig {
@@ -165,8 +218,20 @@ export interface WebhookConfig {
   events?: string[];
 }
 
+/** Of the MCP door. */
+export interface McpSettings {
+  /** Who answers `ask` where nobody is named: a model, an agent or `profile/NAME`. */
+  askModel?: string;
+  /** Whose instructions, tools and limits hold where only a model is named. Default: that of the HTTP doors. */
+  profile?: string;
+  /** The bridge's later names for its tools as well. Default false. */
+  oldNames: boolean;
+}
+
 export interface Config {
   models: ModelConfig[];
+  /** Beside those that are found by themselves. */
+  agents?: AgentConfig[];
   servers: ServerConfig[];
   profiles: Record<string, ProfileConfig>;
   defaultProfile: string;
@@ -176,12 +241,18 @@ export interface Config {
   hooks: Partial<Record<HookPoint, HookConfig[]>>;
   sandbox: SandboxConfig;
   server: ServerSettings;
+  mcp: McpSettings;
   /** Tools that nobody is offered, in any accepted spelling of their names. */
   disabledTools: string[];
   /** False: tool calls one after the other, whatever the profile. */
   parallel?: boolean;
   /** Characters of a tool's result that a model is shown. Default 8000. */
   toolOutputLimit: number;
+  /**
+   * Tokens (about) of tool schemas of one model call above which MCP tools are not offered but found with `tool_search`.
+   * Default 10,000.
+   */
+  toolSearchAbove?: number;
   /** Advice of the offered tools joins the system prompt. */
   advice: boolean;
   /** One line each: what was left out and why. */

@@ -152,6 +152,8 @@ export interface EntryMeta {
   tool?: string;
   /** The model's own id of the call. */
   callId?: string;
+  /** The model is an agent and has run this call itself: it is never run by us. */
+  agent?: true;
   /** The engine's own question (a nudge, a request for a final answer), not a person's. */
   synthetic?: string;
   /** Arguments after a hook rewrote them; what really ran. */

@@ -43,5 +43,7 @@ export interface McpRequest {
 export interface McpEndpoints {
   /** Undefined: there is no server of this name. */
   answer(name: string, request: McpRequest): Promise<Response | undefined>;
+  /** Whoever waits is answered now, with what is known: everything is about to end. */
+  leave(): void;
   close(): Promise<void>;
 }

@@ -7,21 +7,66 @@
 import { type ErrorCode, RotundaError } from "./error.ts";
 import type { Entry, FinishReason, Usage } from "./item.ts";
 import type { Json, JsonSchema } from "./json.ts";
-import type { Sampling, TextFormat } from "./response.ts";
+import type { PermissionRules } from "./profile.ts";
+import type { PermissionMode, Sampling, TextFormat } from "./response.ts";
+import type { Access, CallSubject } from "./tool.ts";
 
 export type ModelEvent =
   | { type: "text"; delta: string }
   | { type: "refusal"; delta: string }
   | { type: "reasoning"; delta: string }
   /** A tool call begins; `index` names it within this answer (0, 1, …). */
-  | { type: "call"; index: number; callId: string; name: string }
+  | { type: "call"; index: number; callId: string; name: string; agent?: AgentCall }
   | { type: "call_arguments"; index: number; delta: string }
+  /**
+   * Of a call that an agent runs itself, its arguments whole. With `asks` it waits for a person's word; without, it is
+   * about to start, and `answer` comes once that is on disk. The stream goes on meanwhile.
+   */
+  | { type: "call_question"; index: number; asks: boolean; why?: string; answer(verdict: AgentVerdict): void }
+  /** What came of a call that an agent has run itself. */
+  | { type: "call_outcome"; index: number; failed: boolean; output: string }
   | { type: "finish"; reason: FinishReason; reasonRaw?: string; usage?: Usage; raw?: Json };
+
+/** A call that an external agent runs by itself. It is recorded, never run by us. */
+export interface AgentCall {
+  /** Id of the agent: the `server_label` of the item. */
+  server: string;
+  access: Access;
+  subject?: CallSubject;
+  /** Our own tool that does the same: rules about that hold here too. */
+  like?: string;
+  /** Tokens since the last call that told them. */
+  usage?: Usage;
+  /** Provider-bound: where the agent can be taken up again after a crash. */
+  raw?: Json;
+}
+
+export interface AgentVerdict {
+  /** "own": as the agent decides by itself. "ask": it is to ask first. "later": nobody is there; it is to stop. */
+  decision: "allow" | "deny" | "own" | "ask" | "later";
+  /** For the agent, with a denial. */
+  reason?: string;
+}
+
+/** What only an external agent needs to know, as it works by itself. */
+export interface AgentSetting {
+  /** Absolute path of the directory that it works in. */
+  workspace: string;
+  mode: PermissionMode;
+  readOnly: boolean;
+  /** The profile says explicitly that the agent is to ask nobody. */
+  skipPermissions: boolean;
+  /** Globs over our tools' names; a tool may be used only if every list names it. */
+  tools: readonly string[][];
+  rules: PermissionRules;
+}
 
 /** What one response contributes to a prompt. The array's identity is stable once `ended`: models cache by it. */
 export interface HistoryNode {
   responseId: string;
   ended: boolean;
+  /** Something of it was taken out of the conversation further down. */
+  edited?: true;
   /** Input side first, then output, each in the order of position. */
   entries: readonly Entry[];
 }
@@ -48,6 +93,8 @@ export interface ModelRequest {
   format?: TextFormat;
   sampling?: Sampling;
   reasoningEffort?: string;
+  /** Think first, as hard as the model likes; an endpoint that does so anyway is told nothing. */
+  reasoning?: true;
   /** What holds where the model is not configured to say. */
   defaults?: { temperature?: number; maxOutputTokens?: number };
   /** For the provider's prompt cache and for logs: the id of the first response on the path. */
@@ -56,6 +103,8 @@ export interface ModelRequest {
   deadline?: number;
   /** Called for each retry and its reason. */
   onRetry?(text: string): void;
+  /** Set for models with `agent`; `instructions` are then the caller's and the profile's own only. */
+  agent?: AgentSetting;
 }
 
 export interface Model {
@@ -65,6 +114,8 @@ export interface Model {
   readonly key: string;
   /** True for the built-in demo: every output must say so. */
   readonly demo?: boolean;
+  /** An external agent: it has tools of its own and runs them itself. */
+  readonly agent?: true;
   /** Context window in tokens, where known. */
   readonly contextWindow?: number;
   stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<ModelEvent>;
@@ -97,7 +148,7 @@ export interface ModelInfo {
   /** Name at the endpoint. */
   model: string;
   baseUrl: string | null;
-  /** Where it was found: "config", "environment", "local", "demo". */
-  origin: "config" | "environment" | "local" | "demo" | "library";
+  /** Where it was found: "config", "environment", "local", "demo"; "agent": another program's agent. */
+  origin: "config" | "environment" | "local" | "demo" | "library" | "agent";
   default: boolean;
 }

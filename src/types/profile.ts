@@ -30,6 +30,8 @@ export interface Profile {
   adminTools?: string[];
   /** Advice of the offered tools joins the system prompt. */
   advice: boolean;
+  /** In mode auto, an external agent is started so that it asks nobody. */
+  skipAgentPermissions?: boolean;
   /** Rules that hold before the configuration's own. */
   permissions?: PermissionRules;
 }

@@ -80,6 +80,8 @@ export interface RunSettings {
   sampling?: Sampling;
   /** How hard the model thinks, in the endpoint's words. */
   reasoningEffort?: string;
+  /** The model is to think before it answers, as hard as it likes. */
+  reasoning?: true;
   /** False: its content is erased once it has ended and was told. Default true. */
   store?: boolean;
   /** Somebody waits at the other end of a connection: after a crash it is not gone on with but ends `incomplete`. */

@@ -18,6 +18,27 @@ export function createRedactor(values: readonly string[]): Redact {
   return (text) => text.replace(pattern, "***");
 }
 
+/** Kept at most: tokens are renewed for as long as we live, and old ones are worth nothing. */
+const MAX_LEARNED = 500;
+
+/** Secrets that become known one by one. */
+export class LearnedSecrets {
+  readonly #values = new Set<string>();
+  #redact: Redact = (text) => text;
+
+  add(value: string): void {
+    if (this.#values.has(value)) return;
+    const [oldest] = this.#values;
+    if (this.#values.size >= MAX_LEARNED && oldest !== undefined) this.#values.delete(oldest);
+    this.#values.add(value);
+    this.#redact = createRedactor([...this.#values]);
+  }
+
+  redact(text: string): string {
+    return this.#redact(text);
+  }
+}
+
 /** As it is, in JSON, in JSON that is a text of JSON, in an address. */
 function writtenForms(value: string): string[] {
   const inJson = JSON.stringify(value).slice(1, -1);

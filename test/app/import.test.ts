@@ -129,7 +129,7 @@ describe("SpeakMCP", () => {
       "- shortcut: nothing here corresponds",
       "+ model preset My Preset: model my-preset",
       "+ MCP server files",
-      "- MCP server docs: its sign-in (oauth)",
+      "- MCP server docs: the tokens of its login: rotunda hub login makes new ones",
       "- MCP server old: its transport websocket is not supported",
       "+ profile Code Reviewer: called code-reviewer",
       "- profile Code Reviewer: its skills",

@@ -43,6 +43,7 @@ const config: Config = {
     },
   ],
   profiles: {},
+  mcp: { oldNames: false },
   defaultProfile: "general",
   permissions: { allow: [], ask: [], deny: [], mode: "auto" },
   hooks: {},

@@ -215,7 +215,7 @@ describe("when the server fails", () => {
     },
   );
 
-  it("M20: a 401 is an error, and its resource_metadata is not fetched", async () => {
+  it("M20: a 401 is a login that is needed, and what it names is not fetched before one is begun", async () => {
     const trap = await started(serve((_request, response) => void response.end("{}")));
     const endpoint = await started(
       serve((_request, response) => {
@@ -225,7 +225,7 @@ describe("when the server fails", () => {
     );
     const hub = openHub(temporaryDirectory(), [http(endpoint)]);
     expect(await hub.list()).toEqual([]);
-    expect(hub.servers()[0]).toMatchObject({ state: "failed", error: expect.stringMatching(/401|[Uu]nauthorized/) });
+    expect(hub.servers()[0]).toMatchObject({ state: "needs_login", error: expect.stringContaining("hub login") });
     expect(trap.requests).toEqual([]);
   });
 

@@ -1,6 +1,10 @@
 /** Flags that shape the app itself, and what main.ts hands to this door. */
+import type { Readable, Writable } from "node:stream";
 import type { App, SetUp } from "../../types/app.ts";
+import type { Config } from "../../types/config.ts";
+import type { RunRequest } from "../../types/engine.ts";
 import type { Notify } from "../../types/event.ts";
+import type { PermissionMode, ResponseNode } from "../../types/response.ts";
 
 export interface AppFlags {
   config?: string;
@@ -36,9 +40,31 @@ export interface Served {
 /** The app of another directory, or of a configuration file that was named. */
 export type AppOf = (workspace: string, configuration?: string) => Promise<App>;
 
+/** What a configuration becomes for one app: its servers, and what is secret about them. */
+export type ChangeConfig = (config: Config) => Pick<Config, "servers" | "secrets">;
+
+/** How the ACP door is opened: see its own options. */
+export interface AcpFlags {
+  input: Readable;
+  output: Writable;
+  version: string;
+  newApp(workspace: string, change: ChangeConfig): Promise<App>;
+  base(): Promise<App>;
+  start(app: App, request: RunRequest): Promise<ResponseNode>;
+  wanted: { profile?: string; model?: string; permissions?: PermissionMode };
+  configuration?: string;
+}
+
+export interface OpenAcp {
+  /** Resolves when the client has gone, or `close` was called, and nothing of ours is left. */
+  closed: Promise<void>;
+  close(): void;
+}
+
 /** Builds what a command needs, when it needs it. */
 export interface Makers {
-  app(flags: AppFlags, notify: Notify, workspace: string): Promise<App>;
+  app(flags: AppFlags, notify: Notify, workspace: string, change?: ChangeConfig): Promise<App>;
   setUp(): Promise<SetUp>;
   serve(app: App, flags: ServeFlags, appFor: AppOf): Promise<Served>;
+  acp(flags: AcpFlags): Promise<OpenAcp>;
 }

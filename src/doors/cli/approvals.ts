@@ -1,9 +1,9 @@
 /** Commands about approvals: approvals, approve, deny. */
 import type { Decision } from "../../types/approval.ts";
 import { shortId } from "../../util/ids.ts";
+import { outermost } from "../../util/outermost.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
-import { outermost } from "../../util/outermost.ts";
 import { goOn, type ResumeFlags } from "./responses.ts";
 
 export async function approvals(context: CommandContext, flags: { json?: boolean }): Promise<number> {

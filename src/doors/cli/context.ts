@@ -9,7 +9,7 @@ import { RotundaError } from "../../types/error.ts";
 import type { Notice } from "../../types/event.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { visible } from "../../util/text.ts";
-import type { AppFlags, Makers, Served, ServeFlags } from "./app-flags.ts";
+import type { AcpFlags, AppFlags, ChangeConfig, Makers, OpenAcp, Served, ServeFlags } from "./app-flags.ts";
 import type { Streams } from "./printer.ts";
 import { styleFor } from "./style.ts";
 
@@ -25,6 +25,9 @@ export interface CommandContext {
   setUp(): Promise<SetUp>;
   /** Makes the HTTP door; it does not listen yet. */
   serve(app: App, flags: ServeFlags): Promise<Served>;
+  /** An app of a directory that is its caller's alone, to be closed there. */
+  newApp(flags: AppFlags, workspace: string, change: ChangeConfig): Promise<App>;
+  acp(flags: AcpFlags): Promise<OpenAcp>;
   close(): Promise<void>;
 }
 
@@ -77,6 +80,10 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
         this.appFor({ workspace: directory, settings: configuration === undefined ? {} : { configuration } }),
       );
     },
+    newApp(flags, directory, change) {
+      return makers.app(flags, (notice) => tell(notice, streams, options), directory, change);
+    },
+    acp: (flags) => makers.acp(flags),
     async close() {
       // An app that could not be built has been told of, and has nothing to close.
       for (const one of [made, ...others.values()]) await (await one?.catch(() => undefined))?.close();

@@ -8,6 +8,8 @@ import { errorTable, toRotundaError } from "../../types/error.ts";
 import { visible } from "../../util/text.ts";
 import type { Makers } from "./app-flags.ts";
 import { type CommandContext, createContext } from "./context.ts";
+import { addAcp } from "./program-acp.ts";
+import { addHub } from "./program-hub.ts";
 import { addImport } from "./program-import.ts";
 import { addServe } from "./program-serve.ts";
 import { addTokens } from "./program-tokens.ts";
@@ -42,8 +44,8 @@ export async function runCommandLine(argv: readonly string[], makers: Makers): P
 }
 
 /**
- * All commands with their flags and help; `act` carries out the one that is called. `chat` and `serve`, which people
- * wait for most, are built without the rest when they are `wanted`.
+ * All commands with their flags and help; `act` carries out the one that is called. `chat`, `serve` and `acp`, which
+ * people wait for most, are built without the rest when they are `wanted`.
  */
 export function createProgram(act: Act, wanted?: string): Command {
   const program = new Command("rotunda")
@@ -56,6 +58,8 @@ export function createProgram(act: Act, wanted?: string): Command {
   if (wanted === "chat") return program;
   addServe(program, act, common);
   if (wanted === "serve") return program;
+  addAcp(program, act, common);
+  if (wanted === "acp") return program;
   addResponses(program, act);
   addApprovals(program, act);
   addTools(program, act);
@@ -277,24 +281,7 @@ function addTools(program: Command, act: Act): void {
       act(options, async (context) => (await import("./tools.ts")).models(await configured(context, options), options)),
     );
   addPermissions(program, act);
-  const hub = program.command("hub").description("MCP servers");
-  common(hub.command("list"))
-    .description("The configured servers and their state")
-    .option("--json", "as JSON")
-    .action(async (options) =>
-      act(options, async (context) =>
-        (await import("./tools.ts")).hubList(await configured(context, options), options),
-      ),
-    );
-  common(hub.command("test"))
-    .description("Start servers and see whether they answer")
-    .argument("[name]", "only this one")
-    .option("--json", "as JSON")
-    .action(async (name, options) =>
-      act(options, async (context) =>
-        (await import("./tools.ts")).hubTest(await configured(context, options), name, options),
-      ),
-    );
+  addHub(program, { act, common, configured });
 }
 
 function addPermissions(program: Command, act: Act): void {

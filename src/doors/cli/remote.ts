@@ -13,8 +13,8 @@ import type { ResponseNode } from "../../types/response.ts";
 import { configFingerprint } from "../../util/fingerprint.ts";
 import { readLocalToken } from "../../util/local-token.ts";
 import { nodeHttp } from "../../util/node-http.ts";
-import { readServerFile } from "../../util/server-file.ts";
 import { outermost } from "../../util/outermost.ts";
+import { readServerFile } from "../../util/server-file.ts";
 
 /** Milliseconds for the server to have stored the turn. */
 const PATIENCE = 10_000;

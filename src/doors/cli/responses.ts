@@ -5,10 +5,10 @@ import { RotundaError } from "../../types/error.ts";
 import type { Item } from "../../types/item.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
+import { outermost } from "../../util/outermost.ts";
 import { processState } from "../../util/process-name.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import { approverFor, type CommandContext, interruptible } from "./context.ts";
-import { outermost } from "../../util/outermost.ts";
 import { outline, rootOf, treeLines } from "./outline.ts";
 import { followTurn, type OutputFormat } from "./turn.ts";
 

@@ -1,4 +1,4 @@
-/** Commands about what can be called and who can answer: tools, call, models, hub. */
+/** Commands about what can be called and who can answer: tools, call, models, permissions. */
 import { RotundaError } from "../../types/error.ts";
 import type { JsonObject } from "../../types/json.ts";
 import type { PermissionMode } from "../../types/response.ts";
@@ -23,8 +23,8 @@ export async function tools(context: CommandContext, flags: { json?: boolean; ag
   }
   context.streams.out(`${list.length} tools available.\n`);
   for (const server of (await app.hub())?.servers() ?? []) {
-    if (server.state === "failed")
-      context.streams.err(`MCP server ${visible(server.name)} failed: ${visible(server.error ?? "")}\n`);
+    if (server.state === "failed" || server.state === "needs_login")
+      context.streams.err(`MCP server ${visible(server.name)} ${server.state}: ${visible(server.error ?? "")}\n`);
   }
   return 0;
 }
@@ -85,48 +85,6 @@ export async function models(context: CommandContext, flags: { json?: boolean })
     );
   }
   return 0;
-}
-
-export async function hubList(context: CommandContext, flags: { json?: boolean }): Promise<number> {
-  const app = await context.app();
-  const servers = (await app.hub())?.servers() ?? [];
-  if (flags.json) {
-    context.streams.out(`${JSON.stringify(servers)}\n`);
-    return 0;
-  }
-  if (servers.length === 0)
-    context.streams.err("No MCP server is configured. Add one under mcpServers: in rotunda.yaml.\n");
-  for (const server of servers) {
-    const error = server.error ? `  ${visible(server.error)}` : "";
-    context.streams.out(
-      `${visible(server.name)}  ${server.transport}  ${server.state}  ${server.toolCount} tools${error}\n`,
-    );
-  }
-  return 0;
-}
-
-/** Starts servers for real and says what came of it. Exit code 1 if any failed. */
-export async function hubTest(
-  context: CommandContext,
-  name: string | undefined,
-  flags: { json?: boolean },
-): Promise<number> {
-  const app = await context.app();
-  const hub = await app.hub();
-  const used = (hub?.servers() ?? []).filter((server) => server.enabled);
-  const names = name === undefined ? used.map((server) => server.name) : [name];
-  if (!hub || names.length === 0) throw new RotundaError("not_found", "no MCP server is configured");
-  context.streams.err(`Starting ${visible(names.join(", "))} …\n`);
-  const tested = await Promise.all(names.map((one) => hub.test(one)));
-  if (flags.json) context.streams.out(`${JSON.stringify(tested)}\n`);
-  else {
-    for (const { name: server, state, toolCount, error } of tested) {
-      context.streams.out(
-        `${state === "healthy" ? "✓" : "✗"} ${visible(server)}  ${state}  ${toolCount} tools  ${visible(error ?? "")}\n`,
-      );
-    }
-  }
-  return tested.every((server) => server.state === "healthy") ? 0 : 1;
 }
 
 export async function permissions(

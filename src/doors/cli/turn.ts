@@ -10,11 +10,11 @@ import { type ErrorCode, errorTable } from "../../types/error.ts";
 import type { IncompleteReason, ResponseNode, Status } from "../../types/response.ts";
 import type { Lease } from "../../types/store.ts";
 import { shortId } from "../../util/ids.ts";
+import { outermost } from "../../util/outermost.ts";
 import { processState } from "../../util/process-name.ts";
 import { readServerFile } from "../../util/server-file.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import type { Interrupt } from "./context.ts";
-import { outermost } from "../../util/outermost.ts";
 import { JsonPrinter, type Printer, StreamJsonPrinter, type Streams, TextPrinter } from "./printer.ts";
 
 export type OutputFormat = "text" | "json" | "stream-json";

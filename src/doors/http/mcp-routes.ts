@@ -12,7 +12,14 @@ const entry = {
 function onAddress(path: string, summary: string, scope: Route["scope"]): Route[] {
   return [
     { ...entry, method: "POST", path, scope, summary },
-    { ...entry, method: "GET", path, scope, summary: `${summary}: what a session is told`, produces: "text/event-stream" },
+    {
+      ...entry,
+      method: "GET",
+      path,
+      scope,
+      summary: `${summary}: what a session is told`,
+      produces: "text/event-stream",
+    },
     { ...entry, method: "DELETE", path, scope, summary: `${summary}: end a session` },
   ];
 }

@@ -24,7 +24,9 @@ export const answerMcp: Handler = async (context) => {
   if (!endpoints) throw new RotundaError("not_found", "There is no MCP server at this path.");
   const body = await bodyOf(context);
   if (body instanceof Response) return write(body, response);
-  const name = path.startsWith("/mcp/hub") ? `hub${params.profile === undefined ? "" : `/${params.profile}`}` : "rotunda";
+  const name = path.startsWith("/mcp/hub")
+    ? `hub${params.profile === undefined ? "" : `/${params.profile}`}`
+    : "rotunda";
   const headers = new Headers();
   for (const [key, value] of Object.entries(request.headers)) if (typeof value === "string") headers.set(key, value);
   // What opens this door is nobody else's affair.
@@ -67,7 +69,8 @@ async function write(answer: Response, response: ServerResponse): Promise<void> 
     for (;;) {
       const { done, value } = await reader.read();
       if (done || response.destroyed) break;
-      if (!response.write(value) && !response.destroyed) await Promise.race([once(response, "drain"), once(response, "close")]);
+      if (!response.write(value) && !response.destroyed)
+        await Promise.race([once(response, "drain"), once(response, "close")]);
     }
   } finally {
     response.off("close", leave);

@@ -39,5 +39,13 @@ export type AnswerElicitation = z.output<typeof answerElicitation>;
 
 export const toggleServer = z.looseObject({ enabled: z.unknown() });
 
+const word = z.string().min(1).max(8192);
+
+export const oauthInitiate = z.looseObject({ serverName: z.string().min(1).max(256) });
+export type OauthInitiate = z.output<typeof oauthInitiate>;
+
+export const oauthCallback = z.looseObject({ serverName: z.string(), code: word, state: word, iss: word.optional() });
+export type OauthCallback = z.output<typeof oauthCallback>;
+
 export const addServer = z.looseObject({ name: z.string().min(1).max(64), config: anything });
 export type AddServer = z.output<typeof addServer>;

@@ -5,20 +5,10 @@
  * ones, a client that can be asked something (elicitation, sampling) has a session; every other one has none, and gets
  * one JSON body where nothing has to be said before the answer.
  */
-import type { McpServer, Server } from "@modelcontextprotocol/server";
 import { isJsonObject } from "../../types/json.ts";
 import type { McpCaller, McpRequest } from "../../types/mcp.ts";
-import { type Client, clientOf, Sessions } from "./sessions.ts";
-
-/** What the factory of a server is told. */
-export interface Serving {
-  era: "legacy" | "modern";
-  caller: McpCaller;
-  /** The client that calls: of the modern protocol each request says it itself. */
-  client: Client | undefined;
-}
-
-export type Factory = (serving: Serving) => McpServer | Server | Promise<McpServer | Server>;
+import { clientOf, type Factory, refusal, type Serving } from "./serving.ts";
+import { Sessions } from "./sessions.ts";
 
 export interface EndpointOptions {
   factory: Factory;
@@ -117,10 +107,6 @@ export class Endpoint {
   async close(): Promise<void> {
     await Promise.all([this.#handler.close(), this.#sessions.close()]);
   }
-}
-
-export function refusal(status: number, code: number, message: string, headers: Record<string, string> = {}): Response {
-  return Response.json({ jsonrpc: "2.0", error: { code, message }, id: null }, { status, headers });
 }
 
 /** Whether a request asks to be told of its progress. */

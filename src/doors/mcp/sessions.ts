@@ -8,28 +8,7 @@ import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { McpServer, Server, WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/server";
 import { isJsonObject, type JsonObject } from "../../types/json.ts";
 import type { McpRequest } from "../../types/mcp.ts";
-import { type Factory, refusal } from "./endpoint.ts";
-
-/** A client, as it has said it of itself. */
-export interface Client {
-  name: string;
-  version: string;
-  protocolVersion: string;
-  capabilities: JsonObject;
-}
-
-/** Undefined where the body is not (only) an `initialize`. */
-export function clientOf(body: unknown): Client | undefined {
-  if (!isJsonObject(body) || body.method !== "initialize" || !isJsonObject(body.params)) return undefined;
-  const { clientInfo, protocolVersion, capabilities } = body.params;
-  const { name, version } = isJsonObject(clientInfo) ? clientInfo : {};
-  return {
-    name: String(name ?? "").slice(0, 100),
-    version: String(version ?? "").slice(0, 50),
-    protocolVersion: String(protocolVersion ?? "").slice(0, 20),
-    capabilities: isJsonObject(capabilities) ? capabilities : {},
-  };
-}
+import { type Client, type Factory, refusal } from "./serving.ts";
 
 interface Session {
   transport: WebStandardStreamableHTTPServerTransport;
@@ -158,7 +137,11 @@ export class Sessions {
   }
 
   #sign(text: string): string {
-    return createHmac("sha256", this.#options.key).update(`session\n${text}`).digest().subarray(0, 16).toString("base64url");
+    return createHmac("sha256", this.#options.key)
+      .update(`session\n${text}`)
+      .digest()
+      .subarray(0, 16)
+      .toString("base64url");
   }
 
   #read(id: string, owner: string): Client | undefined {

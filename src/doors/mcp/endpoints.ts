@@ -1,0 +1,66 @@
+/**
+ * The servers of MCP behind the HTTP door, each made when it is first asked for.
+ *
+ * Invariant: one endpoint for each name; what is signed (sessions, states) is signed with a key of this state directory,
+ * so every process of it can read what another has signed.
+ */
+import { createHmac } from "node:crypto";
+import { createRequestStateCodec } from "@modelcontextprotocol/server";
+import type { App } from "../../types/app.ts";
+import type { McpCaller, McpEndpoints, McpRequest } from "../../types/mcp.ts";
+import { ensureLocalToken } from "../../util/local-token.ts";
+import type { Pending } from "./asking.ts";
+import { Endpoint } from "./endpoint.ts";
+import { rotundaServer } from "./rotunda-server.ts";
+
+export interface EndpointsOptions {
+  app: App;
+  version: string;
+  onerror?: (error: Error) => void;
+}
+
+/** 32 bytes that follow from the local token. */
+export function signingKey(stateDirectory: string): Buffer {
+  return createHmac("sha256", ensureLocalToken(stateDirectory)).update("mcp").digest();
+}
+
+export function createMcpEndpoints({ app, version, onerror }: EndpointsOptions): McpEndpoints {
+  const key = signingKey(app.stateDirectory);
+  const made = new Map<string, Promise<Endpoint>>();
+  const leaving = new AbortController();
+
+  const rotunda = () =>
+    Endpoint.create({
+      key,
+      ...(onerror && { onerror }),
+      factory: ({ era, caller, client }) =>
+        rotundaServer({
+          caller,
+          era,
+          capabilities: client?.capabilities,
+          codec: codecOf(key, caller),
+          version,
+          oldNames: app.config.mcp.oldNames,
+          leaving: leaving.signal,
+        }),
+    });
+
+  return {
+    async answer(name: string, request: McpRequest) {
+      if (name !== "rotunda") return undefined;
+      const endpoint = made.get(name) ?? rotunda();
+      made.set(name, endpoint);
+      return (await endpoint).answer(request);
+    },
+    leave: () => leaving.abort(),
+    async close() {
+      leaving.abort();
+      for (const endpoint of made.values()) await (await endpoint).close();
+    },
+  };
+}
+
+/** A state holds for the owner that it was made for, and for as long as a person may take. */
+export function codecOf(key: Uint8Array, caller: McpCaller) {
+  return createRequestStateCodec<Pending>({ key, ttlSeconds: 7 * 24 * 3_600, bind: () => caller.owner });
+}

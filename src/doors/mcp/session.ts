@@ -1,0 +1,115 @@
+/**
+ * What the tools of one server have in common: who calls, how a turn is started, waited for and told.
+ *
+ * Invariant: a response is durable before its id is told; whatever goes wrong is a result with `isError`, in words that
+ * say what and why, never an error of the protocol.
+ */
+import type { InputRequiredResult, RequestStateCodec, ServerContext } from "@modelcontextprotocol/server";
+import type { App } from "../../types/app.ts";
+import type { RunRequest } from "../../types/engine.ts";
+import { toRotundaError } from "../../types/error.ts";
+import type { JsonObject } from "../../types/json.ts";
+import type { McpCaller } from "../../types/mcp.ts";
+import type { ResponseNode } from "../../types/response.ts";
+import { askAgain, askingOf, cameAgain, type Pending } from "./asking.ts";
+import { type Call, callOf } from "./call.ts";
+import { type Outcome, waitFor } from "./waiting.ts";
+
+export interface Result {
+  [key: string]: unknown;
+  content: { type: "text"; text: string }[];
+  structuredContent?: JsonObject;
+  isError?: boolean;
+}
+
+export type Answer = Result | InputRequiredResult;
+
+export function say(text: string, structured?: object): Result {
+  const content = [{ type: "text" as const, text }];
+  return structured ? { content, structuredContent: JSON.parse(JSON.stringify(structured)) } : { content };
+}
+
+export function fail(text: string, structured?: object): Result {
+  return { ...say(text, structured), isError: true };
+}
+
+export interface SessionOptions {
+  caller: McpCaller;
+  era: "legacy" | "modern";
+  /** Of the client of a connection; of the modern protocol each request says it. */
+  capabilities: JsonObject | undefined;
+  codec: RequestStateCodec<Pending>;
+  leaving: AbortSignal;
+}
+
+/** Asked for by the client, and the same for every tool that starts a turn. */
+export interface Turn {
+  request: Omit<RunRequest, "workspace" | "door" | "owner">;
+  idempotencyKey?: string | undefined;
+  workingDirectory?: string | undefined;
+}
+
+const META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
+
+export class Session {
+  readonly #options: SessionOptions;
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+  }
+
+  get caller(): McpCaller {
+    return this.#options.caller;
+  }
+
+  call(context: ServerContext): Call {
+    return callOf(context, this.#options.leaving);
+  }
+
+  capabilities(context: ServerContext): Record<string, unknown> {
+    const { era, capabilities = {} } = this.#options;
+    if (era === "legacy") return capabilities;
+    const envelope = context.mcpReq.envelope as Record<string, object> | undefined;
+    return { ...envelope?.[META_CAPABILITIES] };
+  }
+
+  async start(app: App, { request, idempotencyKey, workingDirectory }: Turn): Promise<ResponseNode> {
+    const { caller } = this.#options;
+    const { createHash } = await import("node:crypto");
+    const digest = () => createHash("sha256").update(JSON.stringify(request)).digest("hex");
+    return caller.start(app, {
+      ...request,
+      workspace: workingDirectory ?? caller.workspace,
+      door: "mcp",
+      owner: caller.owner,
+      settings: { onApproval: "wait", ...request.settings },
+      ...(idempotencyKey !== undefined && { idempotency: { key: `mcp ${idempotencyKey}`, digest: digest() } }),
+    });
+  }
+
+  /**
+   * Starts a turn (or goes on with the one of a request that was sent again) and waits for it as long as the client
+   * has patience; `tell` makes the result of what came of it.
+   */
+  async answer(
+    context: ServerContext,
+    tell: (outcome: Outcome, id: string, app: App) => Result | Promise<Result>,
+    begin: () => Promise<{ app: App; id: string; seconds?: number; cancels?: boolean }>,
+  ): Promise<Answer> {
+    const { caller, era, codec } = this.#options;
+    const known = await cameAgain(await caller.app(), caller, context);
+    const begun = known ? { app: await caller.app(), id: known.responseId, cancels: true } : await begin();
+    const { app, id } = begun;
+    const capabilities = this.capabilities(context);
+    const asking = known?.unanswered ? undefined : askingOf({ caller, context, era, capabilities });
+    const outcome = await waitFor(id, { ...begun, call: this.call(context), asking });
+    if (outcome.kind === "ask") return askAgain(codec, outcome.approval, id, context);
+    return tell(outcome, id, app);
+  }
+}
+
+/** The text of a failure, as the bridge and Polybrain began theirs. */
+export function errorText(thrown: unknown, redact: (text: string) => string = (text) => text): string {
+  const { message, remedy } = toRotundaError(thrown);
+  return redact(`Error: ${message}${remedy === undefined ? "" : `\n${remedy}`}`);
+}
