@@ -1,12 +1,15 @@
 /**
- * The client under test of the MCP conformance suite: our hub, told by the scenario's name what to do.
+ * The client half of the MCP conformance suite.
  *
- *   conformance client --command "node scripts/conformance-client.ts" --requirements 2026-07-28
+ *   node scripts/conformance-client.ts                      runs all that both revisions require
+ *   node scripts/conformance-client.ts 2026-07-28           only those of one
+ *   node scripts/conformance-client.ts http://host/mcp      is the client under test; the suite starts it so
  *
- * The suite appends the server's address and sets MCP_CONFORMANCE_SCENARIO and MCP_CONFORMANCE_CONTEXT. Everything on
+ * As the client it is our hub, told by MCP_CONFORMANCE_SCENARIO and MCP_CONFORMANCE_CONTEXT what to do. Everything on
  * the wire is the hub's doing; this script is the person: it logs in where the hub says that a login is needed, calls
  * every tool that is offered, and answers what a server asks with "accept".
  */
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -27,7 +30,9 @@ interface Context {
   toolCalls?: { name: string; arguments: JsonObject }[];
 }
 
-const url = process.argv.at(-1) ?? "";
+const REVISIONS = ["2025-11-25", "2026-07-28"];
+
+const url = process.argv[2] ?? "";
 const scenario = process.env.MCP_CONFORMANCE_SCENARIO ?? "";
 const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? "{}") as Context;
 
@@ -117,27 +122,52 @@ async function run(hub: Hub): Promise<void> {
   for (const { tool, input } of calls) await callTool(hub, tool, input);
 }
 
-const stateDir = mkdtempSync(join(tmpdir(), "rotunda-conformance-"));
-const hub = createHub({
-  servers: [
-    // The suite runs all its scenarios at once.
-    { name: NAME, transport: "http", url, oauth: oauth(), startTimeout: 25, disabled: false, origin: "conformance" },
-  ],
-  stateDir,
-  workspace: process.cwd(),
-  launch: () => Promise.reject(new Error("no process is started here")),
-  notify: ({ level, text }) => void process.stderr.write(`${level}: ${text}\n`),
-  elicitation: {
-    open: () => true,
-    asked: ({ id }) => hub.answerElicitation(id, { action: "accept", content: {} }),
-  },
-});
-try {
-  await run(hub);
-} catch (error) {
-  process.stderr.write(`${String(error)}\n`);
-  process.exitCode = 1;
-} finally {
-  await hub.close();
-  rmSync(stateDir, { recursive: true, force: true });
+async function beClient(): Promise<void> {
+  const stateDir = mkdtempSync(join(tmpdir(), "rotunda-conformance-"));
+  const hub = createHub({
+    servers: [
+      // The suite runs all its scenarios at once.
+      { name: NAME, transport: "http", url, oauth: oauth(), startTimeout: 25, disabled: false, origin: "conformance" },
+    ],
+    stateDir,
+    workspace: process.cwd(),
+    launch: () => Promise.reject(new Error("no process is started here")),
+    notify: ({ level, text }) => void process.stderr.write(`${level}: ${text}\n`),
+    elicitation: {
+      open: () => true,
+      asked: ({ id }) => hub.answerElicitation(id, { action: "accept", content: {} }),
+    },
+  });
+  try {
+    await run(hub);
+  } catch (error) {
+    process.stderr.write(`${String(error)}\n`);
+    process.exitCode = 1;
+  } finally {
+    await hub.close();
+    rmSync(stateDir, { recursive: true, force: true });
+  }
 }
+
+/** The suite's own summary goes to stdout. Exit code 1 where a scenario that counts has failed. */
+function runSuite(revision: string): void {
+  const results = mkdtempSync(join(tmpdir(), "rotunda-conformance-"));
+  const suite = join(import.meta.dirname, "../node_modules/@modelcontextprotocol/conformance/dist/index.js");
+  const command = `"${process.execPath}" "${import.meta.filename}"`;
+  const args = [suite, "client", "--command", command, "--requirements", revision, "--output-dir", results];
+  const { status, stdout } = spawnSync(process.execPath, args, {
+    stdio: ["ignore", "pipe", "inherit"],
+    encoding: "utf8",
+    maxBuffer: 256 * 1024 * 1024,
+  });
+  const summary = stdout.slice(Math.max(0, stdout.indexOf("=== SUITE SUMMARY")));
+  process.stdout.write(`Client, revision ${revision}\n${summary}\n`);
+  if (status === 0) rmSync(results, { recursive: true, force: true });
+  else {
+    process.stderr.write(`What was said on the wire: ${results}\n`);
+    process.exitCode = 1;
+  }
+}
+
+if (URL.canParse(url)) await beClient();
+else for (const revision of url === "" ? REVISIONS : [url]) runSuite(revision);

@@ -66,6 +66,14 @@ const makers: Makers = {
       },
     };
   },
+  async mcp(flags) {
+    const [{ openMcpStdio }, { signingKey }] = await Promise.all([
+      import("./doors/mcp/stdio.ts"),
+      import("./doors/mcp/endpoints.ts"),
+    ]);
+    const { stateDirectory } = await import("./config/paths.ts");
+    return openMcpStdio({ ...flags, key: () => signingKey(stateDirectory(process.env)) });
+  },
   async acp(flags) {
     const { openAcpDoor } = await import("./doors/acp/door.ts");
     return openAcpDoor(flags);

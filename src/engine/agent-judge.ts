@@ -59,30 +59,22 @@ export async function judgeAgentCall(
   for (const tool of ours ? [own, ours] : [own]) {
     verdicts.push(await verdictOn(outside, run, tool, call.subject ?? {}, authority));
   }
+  const mode = effectiveMode(parts, run, profile);
+  const readOnly = isReadOnly(run, profile);
   for (const effect of ["deny", "ask", "allow"] as const) {
+    // Ours would run in a read-only sandbox where a rule allows it; an agent's would not.
+    if (effect === "ask" && call.access !== "read" && (readOnly || mode === "plan")) {
+      const why = readOnly ? "this agent may only read" : "mode plan: nothing is changed";
+      return { effect: "deny", why, byRule: false };
+    }
     const ruled = verdicts.find((verdict) => verdict.byRule && verdict.effect === effect);
     if (ruled) return ruled;
     const unreadable = effect === "ask" && verdicts.find(({ why }) => why === UNREADABLE_COMMAND);
     if (unreadable) return { ...unreadable, byRule: true };
   }
-  return byMode(run, profile, call, verdicts.at(-1), effectiveMode(parts, run, profile));
-}
-
-function byMode(
-  run: Run,
-  profile: Profile,
-  { server, access }: AgentCall,
-  verdict: Verdict | undefined,
-  mode: string,
-): Verdict {
-  const readOnly = isReadOnly(run, profile);
-  if (access !== "read" && (readOnly || mode === "plan")) {
-    const why = readOnly ? "this agent may only read" : "mode plan: nothing is changed";
-    return { effect: "deny", why, byRule: false };
-  }
   if (mode === "auto") return { effect: "allow", why: "mode auto", byRule: false };
-  if (verdict?.effect === "allow") return verdict;
-  return { effect: "ask", why: `agent ${server} asks`, byRule: false };
+  const last = verdicts.at(-1);
+  return last?.effect === "allow" ? last : { effect: "ask", why: `agent ${call.server} asks`, byRule: false };
 }
 
 function isOffered(run: Run, profile: Profile, own: Tool, ours: Tool | undefined): boolean {

@@ -4,6 +4,7 @@ import type { App, SetUp } from "../../types/app.ts";
 import type { Config } from "../../types/config.ts";
 import type { RunRequest } from "../../types/engine.ts";
 import type { Notify } from "../../types/event.ts";
+import type { McpCaller } from "../../types/mcp.ts";
 import type { PermissionMode, ResponseNode } from "../../types/response.ts";
 
 export interface AppFlags {
@@ -61,10 +62,28 @@ export interface OpenAcp {
   close(): void;
 }
 
+/** How the MCP door is opened over stdin and stdout: see its own options. */
+export interface McpFlags {
+  input: Readable;
+  output: Writable;
+  version: string;
+  caller: McpCaller;
+  /** The bridge's later names for its tools as well. */
+  oldNames: boolean;
+  tell(text: string): void;
+}
+
+export interface OpenMcp {
+  /** Resolves when the client has gone, or `close` was called. */
+  closed: Promise<void>;
+  close(): void;
+}
+
 /** Builds what a command needs, when it needs it. */
 export interface Makers {
   app(flags: AppFlags, notify: Notify, workspace: string, change?: ChangeConfig): Promise<App>;
   setUp(): Promise<SetUp>;
   serve(app: App, flags: ServeFlags, appFor: AppOf): Promise<Served>;
   acp(flags: AcpFlags): Promise<OpenAcp>;
+  mcp(flags: McpFlags): Promise<OpenMcp>;
 }

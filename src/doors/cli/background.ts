@@ -5,11 +5,21 @@
  * had when it wrote it; so never to a process that has come by the same pid.
  */
 import { spawn } from "node:child_process";
-import { closeSync, mkdirSync, openSync, readSync, renameSync, statSync } from "node:fs";
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { nodeHttp } from "../../util/node-http.ts";
-import { processState } from "../../util/process-name.ts";
+import { newProcessName, processState } from "../../util/process-name.ts";
 import { readServerFile, type ServerFile } from "../../util/server-file.ts";
 import { visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
@@ -33,14 +43,64 @@ export async function start(context: CommandContext, flags: readonly string[]): 
   return launch(context, stateDirectory, flags, context.workspace);
 }
 
-async function launch(
-  context: CommandContext,
+interface Launched {
+  /** The server that runs now; `own`: it is the one that was launched. */
+  server: ServerFile | undefined;
+  own: boolean;
+  /** Path of the log, and what the new server has written there. */
+  log: string;
+  said: string;
+}
+
+/** Starts one in the background. Of several that start at once the one that gets the port stays, and all find it. */
+export async function launchServer(
   stateDirectory: string,
   flags: readonly string[],
   workspace: string,
-): Promise<number> {
-  const { out, err, errStyle } = context.streams;
+): Promise<Launched> {
   const path = join(stateDirectory, "server.log");
+  const unlock = await lock(stateDirectory);
+  try {
+    const running = readServerFile(stateDirectory);
+    if (running) return { server: running, own: false, log: path, said: "" };
+    return await spawnServer(stateDirectory, flags, workspace, path);
+  } finally {
+    unlock();
+  }
+}
+
+/** Waits until nobody else is starting a server of this directory; returns the release. */
+async function lock(stateDirectory: string): Promise<() => void> {
+  mkdirSync(stateDirectory, { recursive: true, mode: 0o700 });
+  const path = join(stateDirectory, "server.lock");
+  const own = newProcessName();
+  for (let passed = 0; passed < 2 * START; passed += LOOK) {
+    try {
+      writeFileSync(path, own, { flag: "wx", mode: 0o600 });
+      return () => rmSync(path, { force: true });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    }
+    if (processState(holderOf(path)) === "dead") rmSync(path, { force: true });
+    await wait(LOOK);
+  }
+  return () => undefined;
+}
+
+function holderOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+async function spawnServer(
+  stateDirectory: string,
+  flags: readonly string[],
+  workspace: string,
+  path: string,
+): Promise<Launched> {
   const { descriptor, end } = openLog(stateDirectory, path);
   const child = spawn(process.execPath, [process.argv[1] ?? "", "serve", ...flags], {
     cwd: workspace,
@@ -59,19 +119,42 @@ async function launch(
     const server = readServerFile(stateDirectory);
     if (server && server.pid === child.pid) {
       child.unref();
-      out(`Rotunda listening on ${server.url} (pid ${server.pid}, log ${path})\n`);
-      return 0;
+      return { server, own: true, log: path, said: "" };
     }
     await wait(LOOK);
   }
-  const other = readServerFile(stateDirectory);
-  if (exited && other) {
-    out(`Rotunda runs already on ${other.url} (pid ${other.pid})\n`);
+  const other = exited ? await otherServer(stateDirectory) : undefined;
+  if (!exited) child.kill("SIGKILL");
+  return { server: other, own: false, log: path, said: readFrom(path, end) };
+}
+
+/** Whoever has the port may be about to say so. */
+async function otherServer(stateDirectory: string): Promise<ServerFile | undefined> {
+  for (let passed = 0; passed < 1_000; passed += LOOK) {
+    const other = readServerFile(stateDirectory);
+    if (other) return other;
+    await wait(LOOK);
+  }
+  return undefined;
+}
+
+async function launch(
+  context: CommandContext,
+  stateDirectory: string,
+  flags: readonly string[],
+  workspace: string,
+): Promise<number> {
+  const { out, err, errStyle } = context.streams;
+  const { server, own, log, said } = await launchServer(stateDirectory, flags, workspace);
+  if (server) {
+    const { url, pid } = server;
+    out(
+      own ? `Rotunda listening on ${url} (pid ${pid}, log ${log})\n` : `Rotunda runs already on ${url} (pid ${pid})\n`,
+    );
     return 0;
   }
-  if (!exited) child.kill("SIGKILL");
-  err(`${errStyle.red("rotunda:")} the server did not start; its log is ${path}\n`);
-  err(`${visible(readFrom(path, end))}\n`);
+  err(`${errStyle.red("rotunda:")} the server did not start; its log is ${log}\n`);
+  err(`${visible(said)}\n`);
   return 1;
 }
 

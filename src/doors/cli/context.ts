@@ -9,7 +9,17 @@ import { RotundaError } from "../../types/error.ts";
 import type { Notice } from "../../types/event.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { visible } from "../../util/text.ts";
-import type { AcpFlags, AppFlags, ChangeConfig, Makers, OpenAcp, Served, ServeFlags } from "./app-flags.ts";
+import type {
+  AcpFlags,
+  AppFlags,
+  ChangeConfig,
+  Makers,
+  McpFlags,
+  OpenAcp,
+  OpenMcp,
+  Served,
+  ServeFlags,
+} from "./app-flags.ts";
 import type { Streams } from "./printer.ts";
 import { styleFor } from "./style.ts";
 
@@ -28,6 +38,7 @@ export interface CommandContext {
   /** An app of a directory that is its caller's alone, to be closed there. */
   newApp(flags: AppFlags, workspace: string, change: ChangeConfig): Promise<App>;
   acp(flags: AcpFlags): Promise<OpenAcp>;
+  mcp(flags: McpFlags): Promise<OpenMcp>;
   close(): Promise<void>;
 }
 
@@ -84,6 +95,7 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
       return makers.app(flags, (notice) => tell(notice, streams, options), directory, change);
     },
     acp: (flags) => makers.acp(flags),
+    mcp: (flags) => makers.mcp(flags),
     async close() {
       // An app that could not be built has been told of, and has nothing to close.
       for (const one of [made, ...others.values()]) await (await one?.catch(() => undefined))?.close();

@@ -11,6 +11,7 @@ import { type CommandContext, createContext } from "./context.ts";
 import { addAcp } from "./program-acp.ts";
 import { addHub } from "./program-hub.ts";
 import { addImport } from "./program-import.ts";
+import { addMcp } from "./program-mcp.ts";
 import { addServe } from "./program-serve.ts";
 import { addTokens } from "./program-tokens.ts";
 import type { ChatFlags } from "./request.ts";
@@ -60,6 +61,8 @@ export function createProgram(act: Act, wanted?: string): Command {
   if (wanted === "serve") return program;
   addAcp(program, act, common);
   if (wanted === "acp") return program;
+  addMcp(program, act, common);
+  if (wanted === "mcp") return program;
   addResponses(program, act);
   addApprovals(program, act);
   addTools(program, act);

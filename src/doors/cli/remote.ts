@@ -25,12 +25,16 @@ export async function startInServer(app: App, request: RunRequest): Promise<Resp
   const token = server && readLocalToken(app.stateDirectory);
   if (!server || token === undefined || typeof request.input !== "string") return undefined;
   const { input, workspace, previousResponseId, conversation, conversationName, profile, model, settings } = request;
+  const { door, queue, idempotency } = request;
   const body = {
     input,
     workspace,
     settings: settings ?? {},
     fingerprint: configFingerprint(app.config),
+    door,
     interactive: request.approver !== undefined,
+    ...(queue && { queue }),
+    ...(idempotency && { idempotency }),
     ...(settings?.configuration !== undefined && { configuration: settings.configuration }),
     ...(previousResponseId !== undefined && { previousResponseId }),
     ...(conversation !== undefined && { conversation }),
@@ -61,6 +65,15 @@ function refused({ status, text }: Answer): undefined {
 interface Answer {
   status: number;
   text: string;
+}
+
+/** Posts to the server of this machine. Undefined where there is none, or it refuses. */
+export async function postToServer(stateDirectory: string, path: string, body: object): Promise<Answer | undefined> {
+  const server = readServerFile(stateDirectory);
+  const token = server && readLocalToken(stateDirectory);
+  if (!server || token === undefined) return undefined;
+  const answer = await post(new URL(path, server.url), token, JSON.stringify(body));
+  return answer && answer.status < 300 ? answer : undefined;
 }
 
 /** Undefined where nobody answers. A turn that may have been accepted is never posted elsewhere. */

@@ -32,11 +32,13 @@ export const startLocalRun: Handler<LocalRun> = async (context, body) => {
   const request: RunRequest = {
     input: body.input,
     workspace,
-    door: "cli",
+    door: body.door,
     settings: body.settings as RunSettings,
     ...(body.previousResponseId !== undefined && { previousResponseId: body.previousResponseId }),
     ...(body.conversation !== undefined && { conversation: body.conversation }),
     ...(body.conversationName !== undefined && { conversationName: body.conversationName }),
+    ...(body.queue && { queue: true }),
+    ...(body.idempotency && { idempotency: body.idempotency }),
     ...(body.profile !== undefined && { profile: body.profile }),
     ...(body.model !== undefined && { model: body.model }),
     // The person sits at the client: the run waits here for the answer that comes from there.

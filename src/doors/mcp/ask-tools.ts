@@ -177,8 +177,6 @@ export function askWait(
   return session.answer(context, tellAnswer, async () => {
     const app = await session.caller.app();
     const node = await nodeOf(app, session.caller, taskId);
-    // Left behind by a process that is gone: it goes on, and is waited for.
-    if (node.endedAt === null) await session.caller.revive(node).catch(() => undefined);
     return { app, id: node.id, ...(timeoutSeconds !== undefined && { seconds: timeoutSeconds }) };
   });
 }

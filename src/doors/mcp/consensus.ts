@@ -36,7 +36,7 @@ export async function consensus(session: Session, given: Given, context: ServerC
       try {
         const { prompt, previousResponseId } = given;
         const { app, id } = await begin(session, { prompt, previousResponseId, modelId: name }, true);
-        await waitFor(id, { app, call, asking: undefined, seconds: left(), cancels: true });
+        await waitFor(id, { app, call, caller: session.caller, asking: undefined, seconds: left(), cancels: true });
         return { name, app, response: await app.engine.get(id) };
       } catch (error) {
         return { name, error: errorText(error) };
@@ -85,6 +85,13 @@ async function compare(
     `\n## The question\n\n${prompt}\n\n## The answers\n\n${answers.join("\n\n")}`,
   ].join("\n");
   const { app, id } = await begin(session, { prompt: question, modelId: judgeModelId }, true);
-  await waitFor(id, { app, call: session.call(context), asking: undefined, seconds, cancels: true });
+  await waitFor(id, {
+    app,
+    call: session.call(context),
+    caller: session.caller,
+    asking: undefined,
+    seconds,
+    cancels: true,
+  });
   return { app, response: await app.engine.get(id) };
 }

@@ -33,11 +33,10 @@ export function createMcpEndpoints({ app, version, onerror }: EndpointsOptions):
     Endpoint.create({
       key,
       ...(onerror && { onerror }),
-      factory: ({ era, caller, client }) =>
+      factory: ({ era, caller }) =>
         rotundaServer({
           caller,
           era,
-          capabilities: client?.capabilities,
           codec: codecOf(key, caller),
           version,
           oldNames: app.config.mcp.oldNames,

@@ -3,7 +3,13 @@
  *
  * Invariant: nothing here changes anything; a listing shows what belongs to its owner, newest first.
  */
-import { type McpServer, ResourceNotFoundError, ResourceTemplate } from "@modelcontextprotocol/server";
+import {
+  type McpServer,
+  ProtocolError,
+  ProtocolErrorCode,
+  ResourceNotFoundError,
+  ResourceTemplate,
+} from "@modelcontextprotocol/server";
 import { z } from "zod";
 import type { McpCaller } from "../../types/mcp.ts";
 import type { Status } from "../../types/response.ts";
@@ -122,19 +128,28 @@ export function addResources(server: McpServer, caller: McpCaller): void {
   );
 }
 
-/** What an agent of ours is told to be, for whoever wants to be it. */
-export async function addPrompts(server: McpServer, caller: McpCaller): Promise<void> {
-  const app = await caller.app();
-  for (const { name, description } of app.profiles()) {
-    if (!caller.mayUseProfile(name)) continue;
-    server.registerPrompt(
+/** What an agent of ours is told to be, for whoever wants to be it. The profiles are looked up when they are asked for. */
+export function addPrompts({ server }: McpServer, caller: McpCaller): void {
+  const argument = { name: "task", description: "What is to be done", required: true };
+  server.registerCapabilities({ prompts: {} });
+  const usable = async () => (await caller.app()).profiles().filter(({ name }) => caller.mayUseProfile(name));
+  server.setRequestHandler("prompts/list", async () => {
+    const prompts = (await usable()).map(({ name, description }) => ({
       name,
-      { title: name, description, argsSchema: z.object({ task: z.string().describe("What is to be done") }) },
-      async ({ task }) => {
-        const { instructions } = await app.profile(name);
-        const text = [instructions, task].filter((part) => part.trim() !== "").join("\n\n");
-        return { description, messages: [{ role: "user" as const, content: { type: "text" as const, text } }] };
-      },
-    );
-  }
+      title: name,
+      description,
+      arguments: [argument],
+    }));
+    return { prompts };
+  });
+  server.setRequestHandler("prompts/get", async ({ params }) => {
+    const known = (await usable()).find(({ name }) => name === params.name);
+    if (!known) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Prompt ${params.name} not found`);
+    const { instructions } = await (await caller.app()).profile(known.name);
+    const text = [instructions, params.arguments?.task ?? ""].filter((part) => part.trim() !== "").join("\n\n");
+    return {
+      description: known.description,
+      messages: [{ role: "user" as const, content: { type: "text" as const, text } }],
+    };
+  });
 }

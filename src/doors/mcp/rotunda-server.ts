@@ -6,7 +6,6 @@
  */
 import { McpServer, type RequestStateCodec, type ServerContext } from "@modelcontextprotocol/server";
 import { type ZodObject, z } from "zod";
-import type { JsonObject } from "../../types/json.ts";
 import type { McpCaller } from "../../types/mcp.ts";
 import * as asks from "./ask-tools.ts";
 import type { Pending } from "./asking.ts";
@@ -18,7 +17,6 @@ import { type Answer, errorText, fail, Session } from "./session.ts";
 export interface RotundaServerOptions {
   caller: McpCaller;
   era: "legacy" | "modern";
-  capabilities: JsonObject | undefined;
   codec: RequestStateCodec<Pending>;
   version: string;
   /** The bridge's later names (start, resume, status, cancel, query) as well. */
@@ -36,8 +34,8 @@ const INSTRUCTIONS =
 const FOR_ALL = { ttlMs: 60_000, cacheScope: "public" } as const;
 const FOR_ONE = { ttlMs: 0, cacheScope: "private" } as const;
 
-export async function rotundaServer(options: RotundaServerOptions): Promise<McpServer> {
-  const { caller, era, capabilities, codec, version } = options;
+export function rotundaServer(options: RotundaServerOptions): McpServer {
+  const { caller, era, codec, version, leaving } = options;
   const server = new McpServer(
     { name: "rotunda", title: "Rotunda", version },
     {
@@ -46,12 +44,18 @@ export async function rotundaServer(options: RotundaServerOptions): Promise<McpS
       cacheHints: { "tools/list": FOR_ALL, "resources/list": FOR_ONE, "resources/templates/list": FOR_ALL },
     },
   );
-  const session = new Session({ caller, era, capabilities, codec, leaving: options.leaving });
+  const session = new Session({
+    caller,
+    era,
+    codec,
+    leaving,
+    capabilities: () => server.server.getClientCapabilities() ?? {},
+  });
   addAskTools(server, session);
   addChatTools(server, session);
   if (options.oldNames) addOldNames(server, session);
   addResources(server, caller);
-  await addPrompts(server, caller);
+  addPrompts(server, caller);
   return server;
 }
 

@@ -36,8 +36,8 @@ export function fail(text: string, structured?: object): Result {
 export interface SessionOptions {
   caller: McpCaller;
   era: "legacy" | "modern";
-  /** Of the client of a connection; of the modern protocol each request says it. */
-  capabilities: JsonObject | undefined;
+  /** What the client of a connection can do; of the modern protocol each request says it. */
+  capabilities(): object;
   codec: RequestStateCodec<Pending>;
   leaving: AbortSignal;
 }
@@ -67,8 +67,8 @@ export class Session {
   }
 
   capabilities(context: ServerContext): Record<string, unknown> {
-    const { era, capabilities = {} } = this.#options;
-    if (era === "legacy") return capabilities;
+    const { era, capabilities } = this.#options;
+    if (era === "legacy") return { ...capabilities() };
     const envelope = context.mcpReq.envelope as Record<string, object> | undefined;
     return { ...envelope?.[META_CAPABILITIES] };
   }
@@ -102,7 +102,7 @@ export class Session {
     const { app, id } = begun;
     const capabilities = this.capabilities(context);
     const asking = known?.unanswered ? undefined : askingOf({ caller, context, era, capabilities });
-    const outcome = await waitFor(id, { ...begun, call: this.call(context), asking });
+    const outcome = await waitFor(id, { ...begun, caller, call: this.call(context), asking });
     if (outcome.kind === "ask") return askAgain(codec, outcome.approval, id, context);
     return tell(outcome, id, app);
   }

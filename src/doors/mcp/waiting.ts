@@ -4,9 +4,11 @@
  * Invariant: whoever waits has an answer in time: the response's, what it waits for, or its id to come again with. A
  * question to a person is put where the person is, if the client can put it; what nobody can answer here stays open.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { App } from "../../types/app.ts";
 import type { Approval } from "../../types/approval.ts";
 import { toRotundaError } from "../../types/error.ts";
+import type { McpCaller } from "../../types/mcp.ts";
 import type { FullResponse } from "../../types/response.ts";
 import { outermost } from "../../util/outermost.ts";
 import type { Asking } from "./asking.ts";
@@ -28,6 +30,7 @@ export type Outcome =
 export interface WaitOptions {
   app: App;
   call: Call;
+  caller: McpCaller;
   asking: Asking | undefined;
   /** Seconds. Default: as long as the client has patience. */
   seconds?: number;
@@ -55,9 +58,15 @@ export async function waitFor(id: string, options: WaitOptions): Promise<Outcome
   }
 }
 
-async function follow(id: string, { app, call, asking }: WaitOptions, until: number): Promise<Outcome> {
+async function follow(id: string, { app, call, caller, asking }: WaitOptions, until: number): Promise<Outcome> {
   for (;;) {
-    const node = await patiently(app, call, id, until);
+    const node = await patiently(app, call, id, until).catch(async (error: unknown) => {
+      // Whoever ran it is gone: it goes on, there or here, and is waited for again.
+      if (toRotundaError(error).code !== "response_not_ended" || performance.now() > until) throw error;
+      await revived(app, caller, id);
+      return "again" as const;
+    });
+    if (node === "again") continue;
     const response = await app.engine.get(id);
     if (response.endedAt !== null) return { kind: "ended", response };
     if (!node || call.signal.aborted) return { kind: "running", since: response.createdAt };
@@ -82,6 +91,12 @@ async function patiently(app: App, call: Call, id: string, until: number) {
     clearTimeout(timer);
     call.signal.removeEventListener("abort", leave);
   }
+}
+
+async function revived(app: App, caller: McpCaller, id: string): Promise<void> {
+  const node = await app.store.node(id);
+  if (node?.endedAt === null) await caller.revive(node).catch(() => undefined);
+  await sleep(100);
 }
 
 /** What a response, or a sub-agent below it, asks a person. */
