@@ -204,6 +204,10 @@ class Builder {
       workspace,
       launch: this.#launch,
       notify: this.#notify,
+      sample: async (request, signal) => {
+        const { createSampler } = await import("./hub/sampling.ts");
+        return createSampler(async () => (await this.#now.registry()).get(), Date.now)(request, signal);
+      },
       elicitation: {
         open: () => this.#askListeners.size > 0,
         asked: (elicitation) => {

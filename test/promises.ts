@@ -1,7 +1,7 @@
 /**
  * The promises: what users of the five systems rely on, and the faults that must end well, as data.
  *
- * Letters: N, F, P, S: rows of the behaviours (notion-open-agent, Finta, Polybrain, SpeakMCP server); B: promises that
+ * Letters: N, F, P, S, C: rows of the behaviours (notion-open-agent, Finta, Polybrain, SpeakMCP server, the Claude bridge); B: promises that
  * the five made and broke; G: what none of the five has; faults: U upstream, M MCP servers, K clients, D process and
  * disk, T tools.
  * Invariant (test/promises.test.ts): every promise without `later` is cited by the title of a test, and
@@ -205,4 +205,41 @@ export const promises: readonly Promised[] = [
   { id: "D14", text: "A port in use, a stale server file" },
   { id: "G2", text: "One conversation, seen and continued from every door" },
   { id: "G5", text: "An approval reaches the person at every door, with its pattern remembered if wished" },
+  { id: "P1", text: "chat: a message to a model, in a conversation" },
+  { id: "P2", text: "list_models: the default first" },
+  { id: "P3", text: "conversation_history: what was said" },
+  { id: "P4", text: "Polybrain's error texts, marked as errors" },
+  { id: "P5", text: "Conversation ids never collide" },
+  { id: "P6", text: "Another model goes on in a conversation of its own" },
+  { id: "P7", text: "Truncation by messages, as one way of compaction", later: 5 },
+  { id: "P8", text: "Reasoning is asked for and returned" },
+  { id: "P9", text: "POST /mcp answers JSON without a session; clear refusals" },
+  { id: "P10", text: "The server says who it is" },
+  { id: "P12", text: "POLYBRAIN_ variables" },
+  { id: "P14", text: "The server is restarted by a command" },
+  { id: "P15", text: "Over stdio a background server is found or started, and used" },
+  { id: "P16", text: "Nothing but protocol on stdout" },
+  { id: "P17", text: "A second start is no failure" },
+  { id: "P18", text: "One line sets it up in an MCP client" },
+  { id: "C1", text: "ask" },
+  { id: "C2", text: "ask_async" },
+  { id: "C3", text: "ask_status" },
+  { id: "C4", text: "ask_cancel" },
+  { id: "C5", text: "Claude Code answers as a model" },
+  { id: "C6", text: "Claude Code is found where the bridge found it" },
+  { id: "C7", text: "Claude Code's failures keep exit code and stderr" },
+  { id: "C8", text: "Tasks are kept, listed, and there after a restart" },
+  { id: "C9", text: "The bridge's debug variable; stderr only" },
+  { id: "C10", text: "A working directory, and its errors" },
+  { id: "C11", text: "The bridge's names start, resume, status, cancel" },
+  { id: "C12", text: "The bridge's query" },
+  { id: "B1", text: "Many MCP clients at once; a model that hangs stops nobody" },
+  { id: "B2", text: "A background server holds the state of every editor" },
+  { id: "B3", text: "Nothing of ours ends a process that it did not start" },
+  { id: "B4", text: "Ids are long, and unknown ones are errors" },
+  { id: "B5", text: "A message of 2 MB passes over MCP" },
+  { id: "B6", text: "A failed turn leaves no stray message behind" },
+  { id: "B14", text: "No process of an agent is left over; at most some at once" },
+  { id: "B15", text: "Branching from any response of an agent" },
+  { id: "B16", text: "A prompt of any size; a task that cannot start has failed" },
 ];

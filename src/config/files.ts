@@ -11,7 +11,7 @@ import { RotundaError } from "../types/error.ts";
 import type { JsonObject } from "../types/json.ts";
 import { home, userConfigDirectory } from "./paths.ts";
 
-export type FileKind = "rotunda" | "finta" | "mcp-servers" | "mcpServers";
+export type FileKind = "rotunda" | "finta" | "polybrain" | "mcp-servers" | "mcpServers";
 
 export interface ConfigFile {
   path: string;
@@ -54,18 +54,25 @@ export function findPlaces(workspace: string, environment: NodeJS.ProcessEnv, ex
     add(join(home(environment), ".config", "finta", "finta.yaml"), "finta", false);
     add("/etc/finta/finta.yaml", "finta", false);
   }
-  return onlyFirstFinta(places);
+  if (named === undefined || named === "") {
+    const theirs = environment.POLYBRAIN_CONFIG_PATH;
+    if (theirs) add(resolve(workspace, theirs), "polybrain", false);
+    add(join(workspace, ".polybrain.yaml"), "polybrain", workspace !== home(environment));
+    add(join(home(environment), ".polybrain.yaml"), "polybrain", false);
+  }
+  return onlyFirst("polybrain", onlyFirst("finta", places));
 }
 
-/** Finta read the first of its places and no other (parity F16). */
-function onlyFirstFinta(places: Place[]): Place[] {
-  const first = places.find((place) => place.kind === "finta");
-  return places.filter((place) => place.kind !== "finta" || place === first);
+/** Finta and Polybrain read the first of their places and no other (parity F16, P11). */
+function onlyFirst(kind: FileKind, places: Place[]): Place[] {
+  const first = places.find((place) => place.kind === kind);
+  return places.filter((place) => place.kind !== kind || place === first);
 }
 
 function kindOf(path: string): FileKind {
   const name = basename(path);
   if (/^finta\.ya?ml$/.test(name)) return "finta";
+  if (name === ".polybrain.yaml") return "polybrain";
   if (name === "mcp-servers.json") return "mcp-servers";
   return "rotunda";
 }

@@ -19,6 +19,7 @@ import { type ConfigFile, findPlaces, readConfigFile } from "./files.ts";
 import { asConfigFile, readSettings, settingsPath } from "./managed.ts";
 import { baselineOf, type FileParts, inOwnShape, normalize, type Part } from "./normalize.ts";
 import { stateDirectory } from "./paths.ts";
+import { polybrainModel, withPolybrainNames } from "./polybrain.ts";
 import { TrustStore } from "./trust.ts";
 
 export interface LoadOptions {
@@ -43,7 +44,7 @@ export interface LoadedConfig extends Config {
 
 export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   const { workspace, flags = {} } = options;
-  const own = withSpeakmcpNames(options.environment);
+  const own = withPolybrainNames(withSpeakmcpNames(options.environment));
   const state = stateDirectory(own);
   const trust = new TrustStore(state);
   const envFile = readEnvFile(workspace, own, trust);
@@ -83,6 +84,8 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   applySettings(config, settings, managed.path);
   speakmcp?.applySpeakmcp(config, config.speakmcp, environment, managed.path);
   applyEnvironment(config, environment);
+  const theirs = polybrainModel(environment);
+  if (theirs) config.models = [theirs, ...config.models.filter(({ id }) => id !== theirs.id)];
   applyFlags(config, flags, environment);
   speakmcp?.applyIterations(config, config.speakmcp);
   const systemPrompt = readOptional(join(workspace, "system-prompt.txt"))?.trim();

@@ -23,6 +23,7 @@ import { knownAgents } from "../util/known-agents.ts";
 import { matchesName } from "../util/text.ts";
 import { type Expansion, expand, waitingFor } from "./expand.ts";
 import { besideFile, type ConfigFile } from "./files.ts";
+import { fromPolybrain } from "./polybrain.ts";
 import type { RawConfig } from "./schema.ts";
 import { isLoopback } from "./trust.ts";
 
@@ -293,6 +294,7 @@ function profileOf(file: ConfigFile, profile: RawProfile): ProfileConfig {
 export function inOwnShape({ kind, raw, path }: ConfigFile): JsonObject {
   if (kind === "rotunda") return raw;
   if (kind === "finta") return fromFinta(raw, path);
+  if (kind === "polybrain") return fromPolybrain(raw, path);
   // `servers` is VS Code's word, and notion-open-agent's.
   return { mcpServers: raw.mcpServers ?? raw.servers ?? {} };
 }

@@ -11,12 +11,14 @@ import type { JsonObject } from "../types/json.ts";
 import { visible } from "../util/text.ts";
 import { describeChange } from "./changes.ts";
 import { Circuit } from "./circuit.ts";
+import { featuresOf } from "./client-features.ts";
 import type { ListedTool, Listing } from "./definitions.ts";
 import { CallFailure, describe, orCancelled, settledWithin } from "./failures.ts";
 import type { HubEnvironment, ServerInfo, ServerState } from "./hub-types.ts";
 import type { ServerLog } from "./logs.ts";
 import {
   acceptChange,
+  listKey,
   type Manifest,
   manifestKey,
   mergeListing,
@@ -29,6 +31,7 @@ import { RefreshTimer } from "./refresh-timer.ts";
 import { createScrubber, sessionTarget } from "./server-environment.ts";
 import type { CallOptions, Session } from "./session.ts";
 import type { StdioTransport } from "./stdio-transport.ts";
+import { UnderWay } from "./under-way.ts";
 
 /** Milliseconds. */
 const HANDSHAKE_TIMEOUT = 60_000;
@@ -64,7 +67,7 @@ export class Connection {
   /** It has worked in this process: it is worth bringing back. */
   #worked = false;
   #retiring = false;
-  readonly #underWay = new Set<Promise<unknown>>();
+  readonly #underWay = new UnderWay();
 
   constructor(config: ServerConfig, environment: HubEnvironment, log: ServerLog) {
     this.config = config;
@@ -99,15 +102,18 @@ export class Connection {
   info(): ServerInfo {
     const tail = this.#stderrTail();
     const { pid, skipped } = this.#process ?? {};
+    const { state } = this;
+    const error =
+      state === "needs_login" ? this.account?.loginRequired().message : state === "known" ? undefined : this.#error;
     return {
       name: this.config.name,
-      state: this.state,
+      state,
       connected: this.#session !== undefined,
       enabled: true,
       transport: this.config.transport,
       toolCount: this.tools?.length ?? 0,
       origin: this.config.origin,
-      ...(this.#error === undefined ? {} : { error: this.#error }),
+      ...(error === undefined ? {} : { error }),
       ...(pid === undefined ? {} : { pid }),
       ...(tail === "" ? {} : { stderrTail: tail }),
       ...(skipped ? { skippedLines: skipped } : {}),
@@ -156,7 +162,7 @@ export class Connection {
 
   async #start(): Promise<Session> {
     const signal = this.#lifetime.signal;
-    const { clock, elicitations } = this.#environment;
+    const { clock } = this.#environment;
     try {
       await this.#closing;
       // Neither child processes nor HTTP are loaded where remembered lists are enough.
@@ -176,7 +182,7 @@ export class Connection {
             skipped: (line) => this.#log.addSkipped(clock.now(), line),
           };
         },
-        elicit: elicitations?.offered ? (...asking) => elicitations.ask(this.config.name, ...asking) : undefined,
+        features: featuresOf(this.config, this.#environment),
       });
       try {
         signal.throwIfAborted();
@@ -212,13 +218,7 @@ export class Connection {
   /** One attempt at a call. Throws `CallFailure`. */
   async call(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {
     if (this.#retiring) throw new CallFailure("refused", `the server ${this.config.name} is turned off or has changed`);
-    const call = this.#call(tool, input, options);
-    this.#underWay.add(call);
-    try {
-      return await call;
-    } finally {
-      this.#underWay.delete(call);
-    }
+    return this.#underWay.track(this.#call(tool, input, options));
   }
 
   async #call(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {
@@ -375,11 +375,10 @@ export class Connection {
   /** Takes no more calls; those under way run to their end, then it closes. */
   async retire(): Promise<void> {
     this.#retiring = true;
-    await Promise.allSettled(this.#underWay);
+    await this.#underWay.idle();
     await this.close();
   }
 
-  /** The log's lines, without this server's secrets. */
   logs(): HubLogLine[] {
     return this.#log.read(this.#scrub);
   }
@@ -395,9 +394,4 @@ export class Connection {
     await this.#closing;
     await this.#saving;
   }
-}
-
-/** Equal for lists with the same tools in the same state. */
-function listKey(tools: readonly PinnedTool[]): string {
-  return tools.map((tool) => `${tool.fingerprint}${tool.previous?.fingerprint ?? ""}${tool.absent ?? ""}`).join();
 }

@@ -32,6 +32,24 @@ export interface LaunchCommand {
 /** Turns a server's command into what is really started: the same, or the same inside a sandbox. Asked for each process. */
 export type Launch = (request: LaunchRequest) => Promise<LaunchCommand>;
 
+/** What an old server asks a model, within bounds. */
+export interface SampleRequest {
+  /** Empty: none. */
+  system: string;
+  messages: { role: "user" | "assistant"; text: string }[];
+  maxTokens: number;
+  temperature?: number;
+}
+
+export interface SampleAnswer {
+  text: string;
+  /** Id of the model. */
+  model: string;
+}
+
+/** A person has agreed before it is called. */
+export type Sample = (request: SampleRequest, signal: AbortSignal) => Promise<SampleAnswer>;
+
 export interface HubClock {
   /** Milliseconds since the epoch. */
   now(): number;
@@ -51,6 +69,8 @@ export interface HubOptions {
   clock?: HubClock;
   /** Where there is none, servers are told that nobody can be asked. */
   elicitation?: ElicitationDoor;
+  /** Has a model answer for servers with `sampling: true`. Where there is none, nobody is offered it. */
+  sample?: Sample;
   /** A server that worked and was lost is brought back without a call that needs it. Default true. */
   reconnect?: boolean;
 }
@@ -65,6 +85,7 @@ export interface HubEnvironment {
   version: string;
   clock: HubClock;
   elicitations: Elicitations | undefined;
+  sample: Sample | undefined;
   reconnect: boolean;
   stateDir: string;
   /** Is told each secret that a login brings, so that it is never shown. */

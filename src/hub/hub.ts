@@ -96,6 +96,7 @@ class McpHub implements Hub {
       notify: options.notify,
       version: options.version ?? "0",
       clock,
+      sample: options.sample,
       elicitations: elicitation && new Elicitations(elicitation, () => clock.now()),
       reconnect,
       stateDir: options.stateDir,

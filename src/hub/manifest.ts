@@ -150,3 +150,8 @@ export function acceptChange(manifest: Manifest, name: string): Manifest | undef
   });
   return { ...manifest, tools };
 }
+
+/** Equal for lists with the same tools in the same state. */
+export function listKey(tools: readonly PinnedTool[]): string {
+  return tools.map((tool) => `${tool.fingerprint}${tool.previous?.fingerprint ?? ""}${tool.absent ?? ""}`).join();
+}

@@ -1,23 +1,23 @@
 /**
  * Session: one live connection to one server, of either protocol generation, over either transport.
  *
- * Invariant: the client declares no capability but elicitation, and that only where a person can answer (sampling and
- * roots are refused); while a person is asked, no call of the session spends its time; it compiles no foreign schema, and the library is loaded by `openSession` and not before.
+ * Invariant: the client declares no capability but those of `client-features.ts`; while a person is asked, no call of
+ * the session spends its time; it compiles no foreign schema, and the library is loaded by `openSession` and not before.
  * stdio begins with the 2025 handshake, HTTP probes for 2026-07-28 first; what worked is told for next time.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client, ClientOptions, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import type { ElicitationAnswer } from "../types/elicitation.ts";
 import type { JsonObject } from "../types/json.ts";
 import { CallTimers } from "./call-timers.ts";
+import { type ClientFeatures, capabilitiesOf, installFeatures } from "./client-features.ts";
 import { isObject, type ListedTool, type Listing, ListingReader } from "./definitions.ts";
-import type { ElicitationRequest } from "./elicitation.ts";
 import { CallFailure, describe, toFailure } from "./failures.ts";
 import { createHttpTransport, type HttpEndpoint } from "./http-transport.ts";
 import type { LaunchCommand } from "./hub-types.ts";
 import type { Era } from "./manifest.ts";
 import { loginNeed, type OAuthAccount } from "./oauth-account.ts";
 import { StdioTransport } from "./stdio-transport.ts";
+import { UnderWay } from "./under-way.ts";
 
 const MODERN = "2026-07-28";
 const MAX_PAGES = 64;
@@ -64,10 +64,8 @@ export interface SessionOptions {
   onToolsChanged(): void;
   /** The connection ended by itself; once. */
   onClosed(): void;
-  /** Asks a person on behalf of one of these responses; absent: nobody can be asked. Never rejects. */
-  elicit:
-    | ((request: ElicitationRequest, signal: AbortSignal, responseIds: readonly string[]) => Promise<ElicitationAnswer>)
-    | undefined;
+  /** What the server may ask of us. */
+  features: ClientFeatures;
   /** The process as soon as it exists: its stderr matters most when the handshake fails. */
   onProcess(transport: StdioTransport): void;
 }
@@ -143,13 +141,13 @@ async function createClient(
   versionNegotiation: ClientOptions["versionNegotiation"],
 ): Promise<Client> {
   const { Client: McpClient } = await import("@modelcontextprotocol/client");
-  const { elicit, timers, calls } = options;
+  const { features, timers, calls } = options;
   const client = new McpClient(
     { name: "rotunda", version: options.version },
     {
-      capabilities: elicit ? { elicitation: { form: {}, url: {} } } : {},
+      capabilities: capabilitiesOf(features),
       // 2026-07-28: a result that asks is sent again with the answer, by the same handler.
-      inputRequired: { autoFulfill: elicit !== undefined },
+      inputRequired: { autoFulfill: Object.keys(features).length > 0 },
       jsonSchemaValidator: {
         getValidator: () => (data) => ({ valid: true, data: data as never, errorMessage: undefined }),
       },
@@ -157,14 +155,8 @@ async function createClient(
     },
   );
   client.setNotificationHandler("notifications/tools/list_changed", () => options.onToolsChanged());
-  if (elicit) {
-    client.setRequestHandler("elicitation/create", async ({ params }, { mcpReq }) => {
-      const responseIds = [...new Set([...calls].map(({ responseId }) => responseId))];
-      const asking = elicit(params as ElicitationRequest, mcpReq.signal, responseIds);
-      const { action, content } = await timers.whileAsking(asking);
-      return { action, ...(content && { content: content as Record<string, string> }) };
-    });
-  }
+  const responseIds = () => [...new Set([...calls].map(({ responseId }) => responseId))];
+  installFeatures(client, features, { timers, responseIds });
   return client;
 }
 
@@ -180,7 +172,7 @@ class LiveSession implements Session {
   readonly #http: StreamableHTTPClientTransport | undefined;
   /** Set where calls may wait for a person. */
   readonly #timers: CallTimers | undefined;
-  readonly #underWay = new Set<Promise<unknown>>();
+  readonly #underWay = new UnderWay();
   readonly #calls: Set<CallOptions>;
   readonly #account: OAuthAccount | undefined;
   #closing = false;
@@ -196,7 +188,7 @@ class LiveSession implements Session {
     this.process = process;
     this.#client = client;
     this.#http = http;
-    this.#timers = options.elicit && options.timers;
+    this.#timers = options.features.elicit && options.timers;
     this.#calls = options.calls;
     this.#account = "endpoint" in options.target ? options.target.endpoint.account : undefined;
     client.onclose = () => {
@@ -234,19 +226,16 @@ class LiveSession implements Session {
   }
 
   async callTool(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {
-    const call = this.#send(tool, input, options);
-    this.#underWay.add(call);
     this.#calls.add(options);
     try {
-      return await call;
+      return await this.#underWay.track(this.#send(tool, input, options));
     } finally {
-      this.#underWay.delete(call);
       this.#calls.delete(options);
     }
   }
 
   async idle(): Promise<void> {
-    await Promise.allSettled(this.#underWay);
+    await this.#underWay.idle();
   }
 
   async #send(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {

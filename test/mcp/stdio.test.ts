@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { startUpstream } from "../../src/testing/upstream.ts";
 import { later, temporaryFolder } from "../support.ts";
 import { type ClientOptions, call, idIn, newClient } from "./support.ts";
@@ -60,8 +60,6 @@ function serverOf({ folder }: Place): { pid: number } {
   return JSON.parse(readFileSync(join(folder, "state", "server.json"), "utf8"));
 }
 
-afterEach(() => undefined);
-
 test.each(["legacy", "auto"] as const)("C1 P10: over stdio a client of %s asks, and goes on", async (era) => {
   const at = await place(() => ({ text: "an answer" }));
   const { client } = await connect(at, ["--standalone"], { era });
@@ -82,7 +80,7 @@ test.each(["legacy", "auto"] as const)("C1 P10: over stdio a client of %s asks, 
   expect(answer.text).toMatch(/^an answer\n\nResponse ID: resp_/);
 });
 
-test("B2: the turn runs in a server that is started for it, and outlives the editor", async () => {
+test("B2 P15: the turn runs in a server that is started for it, and outlives the editor", async () => {
   const { promise: release, resolve } = Promise.withResolvers<void>();
   const at = await place(async () => {
     await release;
@@ -107,7 +105,7 @@ test("several editors that begin at once share one server", async () => {
   expect(listed.structured.responses).toHaveLength(3);
 });
 
-test("the bridge's promise of crashes: killed in mid-turn, ask_wait delivers the answer from a new process", async () => {
+test("C8: killed in mid-turn, ask_wait delivers the answer from a new process", async () => {
   let calls = 0;
   const at = await place(async () => {
     calls++;
@@ -156,4 +154,82 @@ test("a call that takes long returns its id in time, and is not ended by the end
   expect(text).toMatch(/^Still running|^late/);
   const { client } = await connect(at);
   expect((await call(client, "ask_wait", { taskId: idIn(text) })).text).toMatch(/^late\n/);
+});
+
+/** A client of raw lines; resolves with what stdout had when the process has ended. */
+async function raw({ workspace, env }: Place, messages: object[], more: Record<string, string>): Promise<string[]> {
+  const child = spawn(process.execPath, [program, "mcp", "--standalone"], { cwd: workspace, env: { ...env, ...more } });
+  let out = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    out += text;
+  });
+  child.stdin.end(messages.map((message) => `${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`).join(""));
+  expect(await new Promise((resolve) => child.once("exit", resolve))).toBe(0);
+  return out.trim().split("\n");
+}
+
+test("P16 C9: stdout has the protocol and nothing else, with debugging too", async () => {
+  const at = await place(() => ({ text: "yes" }));
+  const clientInfo = { name: "raw", version: "1" };
+  const lines = await raw(
+    at,
+    [
+      { id: 1, method: "initialize", params: { protocolVersion: "2024-11-05", capabilities: {}, clientInfo } },
+      { method: "notifications/initialized" },
+      { id: 2, method: "tools/call", params: { name: "list_models", arguments: {} } },
+      { id: 3, method: "no/such" },
+    ],
+    { POLYBRAIN_DEBUG: "true", MCP_CLAUDE_DEBUG: "true" },
+  );
+  const answers = lines.map((line) => JSON.parse(line)).sort((a, b) => a.id - b.id);
+  expect(answers).toMatchObject([
+    { id: 1, result: {} },
+    { id: 2, result: {} },
+    { id: 3, error: { code: -32_601 } },
+  ]);
+});
+
+test("C10: a working directory that does not exist is said so; another one is worked in", async () => {
+  const at = await place(() => ({ text: "yes" }));
+  const { client } = await connect(at, ["--standalone"]);
+  const wrong = await call(client, "ask", { prompt: "x", workingDirectory: "/no/such/place" });
+  expect(wrong).toMatchObject({ isError: true, text: "Error: Working directory does not exist: /no/such/place" });
+  const other = join(at.folder, "other");
+  mkdirSync(other);
+  const right = await call(client, "ask", { prompt: "x", workingDirectory: other });
+  expect((await call(client, "ask_status", { taskId: idIn(right.text) })).text).toContain(
+    `Working Directory: ${other}`,
+  );
+});
+
+function command(at: Place, ...args: string[]) {
+  return spawnSync(process.execPath, [program, ...args], { cwd: at.workspace, env: at.env, encoding: "utf8" });
+}
+
+test("B3 P14 P17: nobody but our own server is ended: not who has the port, not who is connected", async () => {
+  const at = await place(() => ({ text: "yes" }));
+  const listener = spawn(process.execPath, [
+    "-e",
+    "const s = require('node:http').createServer().listen(0, '127.0.0.1', () => console.log(s.address().port))",
+  ]);
+  later(() => void listener.kill("SIGKILL"));
+  const port = String(await new Promise((resolve) => listener.stdout.once("data", resolve))).trim();
+  const refused = command(at, "restart", "--port", port);
+  expect(refused.status).toBe(1);
+  expect(refused.stderr).toContain("in use");
+  expect(alive(listener.pid ?? 0)).toBe(true);
+  const { client, pid } = await connect(at);
+  await call(client, "ask", { prompt: "x" });
+  const first = serverOf(at).pid;
+  const second = command(at, "start");
+  expect([second.status, second.stdout]).toEqual([0, expect.stringContaining("runs already")]);
+  expect(command(at, "restart").status).toBe(0);
+  expect(serverOf(at).pid).not.toBe(first);
+  expect([alive(first), alive(pid), alive(listener.pid ?? 0)]).toEqual([false, true, true]);
+  expect((await call(client, "ask", { prompt: "again" })).text).toMatch(/^yes/);
+});
+
+test("P18: its help has the line that sets it up", async () => {
+  const at = await place(() => ({ text: "yes" }));
+  expect(command(at, "mcp", "--help").stdout).toContain("claude mcp add rotunda -- npx rotunda mcp");
 });
