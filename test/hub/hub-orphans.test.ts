@@ -26,7 +26,7 @@ async function startHost(directory: string, servers: ServerConfig[], wrap: strin
   const child = spawn(process.execPath, [join(fixtures, "host.ts")], {
     cwd: directory,
     env: { ...process.env, HUB: hub, HUB_END: end },
-    stdio: ["ignore", "pipe", "inherit"],
+    stdio: ["ignore", "pipe", end === "crash" ? "ignore" : "inherit"],
   });
   let printed = "";
   child.stdout?.on("data", (chunk: Buffer) => {
@@ -125,5 +125,51 @@ describe.each(["bubblewrap", "unshare"] as const)("inside %s", (wrap) => {
     expect(await call(hub, "hostile__echo", { text: "in there" })).toEqual({ text: "in there" });
     await hub.close();
     await until(() => processesWith(directory).length === 0, 5);
+  });
+});
+
+/** Ways in which a program with a hub ends. CYCLES=200 for the long run. */
+const CYCLES = Number(process.env.CYCLES ?? 40);
+const AT_ONCE = 4;
+
+type Ending = "close" | "graceful" | "SIGTERM" | "SIGKILL" | "crash" | "server crash";
+const endings: Ending[] = ["close", "SIGTERM", "SIGKILL", "crash", "graceful", "server crash"];
+const shapes = [(server: ServerConfig) => server, behindShell, escaping];
+
+async function cycle(number: number, wrap: "bubblewrap" | "unshare"): Promise<void> {
+  const directory = temporaryDirectory();
+  const ending = endings[number % endings.length] ?? "close";
+  const shape = shapes[Math.floor(number / endings.length) % shapes.length] ?? behindShell;
+  const mode = ending === "server crash" ? "die-on-call" : number % 2 === 0 ? "none" : "stubborn";
+  const server = shape(hostile(directory, { mode }));
+  if (ending === "server crash") {
+    const hub = openHub(directory, [server], { launch: launchers[wrap], reconnect: false });
+    expect((await call(hub, "hostile__echo")).isError).toBe(true);
+    await until(() => processesWith(directory).length === 0, 10);
+    return;
+  }
+  const child = await startHost(
+    directory,
+    [server],
+    wrap,
+    ["close", "crash", "graceful"].includes(ending) ? ending : "",
+  );
+  if (ending === "graceful") child.kill("SIGTERM");
+  else if (ending === "SIGTERM" || ending === "SIGKILL") child.kill(ending);
+  await until(() => child.exitCode !== null || child.signalCode !== null, 20);
+  await until(() => processesWith(directory).length === 0, 10);
+}
+
+describe.skipIf(!works.bubblewrap && !works.unshare)("whatever happens", () => {
+  it(`M18 ${CYCLES} cycles of close, SIGTERM, kill -9 and crash leave no process`, {
+    timeout: CYCLES * 5000,
+  }, async () => {
+    const wrap = works.bubblewrap ? "bubblewrap" : "unshare";
+    let next = 0;
+    const worker = async () => {
+      for (let number = next++; number < CYCLES; number = next++) await cycle(number, wrap);
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    expect(next).toBeGreaterThanOrEqual(CYCLES);
   });
 });
