@@ -176,6 +176,14 @@ const mcpDoor = z.strictObject({
     .boolean()
     .optional()
     .describe("The Claude bridge's later tool names too: start, resume, status, cancel, query"),
+  gateway: z
+    .strictObject({
+      prefix: z.boolean().optional().describe("False: own names where no other server has the same"),
+      toolSearch: z.boolean().optional().describe("In place of all tools, one to find them and one to call them"),
+      outputLimit: positive.optional().describe("Characters of text of a tool's result that are handed on at once"),
+    })
+    .optional()
+    .describe("The addresses that hand on the MCP servers"),
 });
 
 export const configSchema = z.strictObject({

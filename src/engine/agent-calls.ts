@@ -149,7 +149,8 @@ export class AgentCalls {
     if (!agent) return { decision: "own" };
     const verdict = await judgeAgentCall(this.#parts, this.#run, this.#support.profile, agent, known.call.name);
     known.allowed = { why: verdict.why };
-    if (verdict.effect === "deny") return this.#deny(known, verdict.why);
+    // A mode does not stop an agent that reads by what only it knows to be reading; a rule does.
+    if (verdict.effect === "deny" && (verdict.byRule || !event.started)) return this.#deny(known, verdict.why);
     if (event.asks && verdict.effect === "ask") return this.#ask(event, known, input, verdict);
     if (!event.asks && verdict.effect === "ask" && verdict.byRule) return { decision: "ask", reason: verdict.why };
     const decision = event.asks ? "allow" : "own";

@@ -50,7 +50,7 @@ export async function judgeAgentCall(
   const own = agentTool(call, name);
   const ours = likeOurs(call);
   if (call.access !== "read" && !isOffered(run, profile, own, ours)) {
-    return { effect: "deny", why: `profile ${profile.name} does not offer it`, byRule: true };
+    return { effect: "deny", why: `profile ${profile.name} does not offer it`, byRule: false };
   }
   // Spread, so that only the sandbox is another.
   const outside: EngineParts = { ...parts, sandbox: { level: async () => "none", network: parts.sandbox.network } };

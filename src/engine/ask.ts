@@ -130,7 +130,7 @@ function requestOf(
   const temperature = node.settings.temperature ?? profile.temperature;
   const maxOutputTokens = node.settings.maxOutputTokens ?? profile.maxOutputTokens;
   return {
-    instructions: instructionsOf({ profile, node, tools, projectInstructions }),
+    instructions: instructionsOf({ profile: model.agent ? ownOf(profile) : profile, node, tools, projectInstructions }),
     history,
     tools: definitions,
     toolChoice: toolChoiceOf(run, step),
@@ -147,6 +147,11 @@ function requestOf(
     onRetry: (text) => notify(parts, run, text),
     ...(model.agent && { agent: agentSetting(parts, run, profile) }),
   };
+}
+
+/** An agent has a prompt of its own: only what is said beyond that joins it. */
+function ownOf(profile: Profile): Profile {
+  return profile.generic ? { ...profile, instructions: "" } : profile;
 }
 
 function agentSetting(parts: EngineParts, run: Run, profile: Profile): AgentSetting {

@@ -53,7 +53,9 @@ async function directCall(
   const { deny } = parts.permissions;
   const rules = [mode === "auto" ? { allow: [], ask: [], deny } : parts.permissions];
   const sandbox = () => parts.sandbox.level();
-  const verdict = await judge({ tool, subject, workspace, mode, readOnly: false, rules, sandbox });
+  const verdict = options.judged
+    ? { ...options.judged, byRule: false }
+    : await judge({ tool, subject, workspace, mode, readOnly: false, rules, sandbox });
   const written = canonicalJson(input);
   const details: { [key: string]: Json } = {
     tool: tool.name,
@@ -87,7 +89,8 @@ async function directCall(
     delegate: outside,
     readOutput: async () => undefined,
   };
-  const result = await tool.run(input, context).catch(async (thrown: unknown) => {
+  const running = options.perform ? options.perform(signal) : tool.run(input, context);
+  const result = await running.catch(async (thrown: unknown) => {
     // What it did until then is not known: all the more reason to write down that it began.
     await record({ status: "failed" });
     throw thrown;

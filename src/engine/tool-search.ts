@@ -65,7 +65,7 @@ export function narrowed<Offer extends Offered>(
   return { ...offer, ...shownOf(searching, offer, [...names]) };
 }
 
-export function tokensOf(definitions: readonly ToolDefinition[]): number {
+function tokensOf(definitions: readonly ToolDefinition[]): number {
   let characters = 0;
   for (const { name, description, input } of definitions) {
     characters += name.length + description.length + JSON.stringify(input).length;

@@ -16,8 +16,8 @@ export class CallTimers {
   readonly #timers = new Set<Timer>();
   #pauses = 0;
 
-  /** A signal that is aborted after so many milliseconds without the pauses, and what ends the timer. */
-  start(milliseconds: number): { signal: AbortSignal; stop(): void } {
+  /** A signal that is aborted after so many milliseconds without the pauses, what ends the timer, and what begins it anew. */
+  start(milliseconds: number): { signal: AbortSignal; stop(): void; restart(): void } {
     const timer: Timer = { controller: new AbortController(), left: milliseconds, since: 0, timeout: undefined };
     this.#timers.add(timer);
     if (this.#pauses === 0) this.#run(timer);
@@ -25,7 +25,13 @@ export class CallTimers {
       clearTimeout(timer.timeout);
       this.#timers.delete(timer);
     };
-    return { signal: timer.controller.signal, stop };
+    const restart = () => {
+      if (!this.#timers.has(timer)) return;
+      clearTimeout(timer.timeout);
+      timer.left = milliseconds;
+      if (this.#pauses === 0) this.#run(timer);
+    };
+    return { signal: timer.controller.signal, stop, restart };
   }
 
   /** Until the promise is settled nobody's time runs. */

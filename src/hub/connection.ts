@@ -1,9 +1,8 @@
 /**
  * Connection: the life of one configured server. configured → known → started → healthy, or failed.
  *
- * Invariant: at most one session lives or is being opened at a time and all runs share it; a call goes out only
- * if the server still offers the tool with the very definition that the caller was shown; the pinned list
- * changes only here.
+ * Invariant: at most one session lives or is being opened at a time and all runs share it; a call of a run goes out
+ * only if the server still offers the tool with the very definition that the run was shown.
  */
 import type { HubLogLine } from "../types/app.ts";
 import type { ServerConfig } from "../types/config.ts";
@@ -12,20 +11,12 @@ import { visible } from "../util/text.ts";
 import { describeChange } from "./changes.ts";
 import { Circuit } from "./circuit.ts";
 import { featuresOf } from "./client-features.ts";
-import type { ListedTool, Listing } from "./definitions.ts";
+import type { ListedTool } from "./definitions.ts";
 import { CallFailure, describe, orCancelled, settledWithin } from "./failures.ts";
 import type { HubEnvironment, ServerInfo, ServerState } from "./hub-types.ts";
+import { KnownTools } from "./known-tools.ts";
 import type { ServerLog } from "./logs.ts";
-import {
-  acceptChange,
-  listKey,
-  type Manifest,
-  manifestKey,
-  mergeListing,
-  type PinnedTool,
-  readManifest,
-  writeManifest,
-} from "./manifest.ts";
+import type { PinnedTool } from "./manifest.ts";
 import { accountFor, loginNeed, type OAuthAccount } from "./oauth-account.ts";
 import { RefreshTimer } from "./refresh-timer.ts";
 import { createScrubber, sessionTarget } from "./server-environment.ts";
@@ -35,9 +26,7 @@ import { UnderWay } from "./under-way.ts";
 
 /** Milliseconds. */
 const HANDSHAKE_TIMEOUT = 60_000;
-const ERA_KEPT = 24 * 60 * 60 * 1000;
 const STDERR_SHOWN = 2000;
-const MAX_WARNINGS = 20;
 /** Between two attempts at a server that waits for a login, which it may have ceased to want. */
 const LOGIN_PAUSE = 60_000;
 
@@ -49,13 +38,12 @@ export class Connection {
   readonly #circuit = new Circuit();
   readonly #scrub: (text: string) => string;
   readonly #lifetime = new AbortController();
-  readonly #key: string;
-  #manifest: Manifest | undefined;
+  readonly #known: KnownTools;
+  readonly #only: { capabilities: JsonObject } | undefined;
   #session: Session | undefined;
   #opening: Promise<Session> | undefined;
   #closing: Promise<void> = Promise.resolve();
   readonly #retired = new Set<Session>();
-  #saving: Promise<void> = Promise.resolve();
   #process: StdioTransport | undefined;
   #error: string | undefined;
   #failed = false;
@@ -69,16 +57,29 @@ export class Connection {
   #retiring = false;
   readonly #underWay = new UnderWay();
 
-  constructor(config: ServerConfig, environment: HubEnvironment, log: ServerLog) {
+  /** `only`: for clients of the gateway that can do this, beside the connection that all others share. */
+  constructor(
+    config: ServerConfig,
+    environment: HubEnvironment,
+    log: ServerLog,
+    only?: { capabilities: JsonObject },
+  ) {
     this.config = config;
     this.#environment = environment;
     this.#log = log;
+    this.#only = only;
     const scrub = createScrubber(config);
     this.#scrub = (text) => environment.redact(scrub(text));
     this.account = accountFor(config, environment);
     this.#refreshTimer = new RefreshTimer(environment.clock, () => this.#refresh());
-    this.#key = manifestKey(config);
-    this.#manifest = readManifest(environment.directory, this.#key);
+    this.#known = new KnownTools({
+      config,
+      directory: environment.directory,
+      keeps: only === undefined,
+      now: () => environment.clock.now(),
+      warn: (text) => this.#say("warn", text),
+      onChange: () => environment.hear(config.name, { kind: "tools" }),
+    });
   }
 
   get state(): ServerState {
@@ -86,12 +87,17 @@ export class Connection {
     if (this.#opening) return "started";
     if (this.account?.needsLogin) return "needs_login";
     if (this.#failed) return "failed";
-    return this.#manifest ? "known" : "configured";
+    return this.tools ? "known" : "configured";
   }
 
   /** Tools of the last listing, in order; undefined while there has never been one. */
   get tools(): readonly PinnedTool[] | undefined {
-    return this.#manifest?.tools.filter((tool) => !tool.absent);
+    return this.#known.tools;
+  }
+
+  /** The live one. */
+  get session(): Session | undefined {
+    return this.#session;
   }
 
   /** A list without tools would never be asked for again: nothing of it can be called. */
@@ -170,10 +176,12 @@ export class Connection {
       const session = await openSession({
         target: sessionTarget(this.config, this.#environment, this.account),
         version: this.#environment.version,
-        era: this.#rememberedEra(),
+        era: this.#only ? "legacy" : this.#known.era,
+        only: this.#only,
         timeout: Math.max(HANDSHAKE_TIMEOUT, (this.config.startTimeout ?? 0) * 1000),
         signal,
         onToolsChanged: () => this.#refreshTimer.announce(),
+        onNews: (news) => this.#environment.hear(this.config.name, news),
         onClosed: () => this.#lost(session),
         onProcess: (transport) => {
           this.#process = transport;
@@ -186,7 +194,7 @@ export class Connection {
       });
       try {
         signal.throwIfAborted();
-        this.#takeListing(await session.listTools(signal), session);
+        this.#known.take(await session.listTools(signal), session.era);
       } catch (error) {
         await session.close();
         throw error;
@@ -196,6 +204,7 @@ export class Connection {
       this.#failed = false;
       this.#worked = true;
       this.#error = undefined;
+      this.#environment.hear(this.config.name, { kind: "opened" });
       this.#say("info", `Connected to server: ${this.config.name} (${this.tools?.length ?? 0} tools)`);
       return session;
     } catch (error) {
@@ -210,30 +219,32 @@ export class Connection {
     }
   }
 
-  #rememberedEra() {
-    const era = this.#manifest?.era;
-    return era && this.#environment.clock.now() - era.at < ERA_KEPT ? era.kind : undefined;
-  }
-
   /** One attempt at a call. Throws `CallFailure`. */
-  async call(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {
-    if (this.#retiring) throw new CallFailure("refused", `the server ${this.config.name} is turned off or has changed`);
-    return this.#underWay.track(this.#call(tool, input, options));
+  call(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {
+    return this.use(options.signal, (session) => {
+      const offered = this.tools?.find((each) => each.name === tool.name);
+      const [server, name] = [this.config.name, visible(tool.name)];
+      if (!offered) throw new CallFailure("refused", `the server ${server} no longer offers the tool ${name}`);
+      if (offered.fingerprint !== tool.fingerprint) {
+        const change = describeChange(tool, offered);
+        const message = `the server ${server} has changed the tool ${name} since it was offered; nothing was run\n${change}`;
+        throw new CallFailure("refused", message);
+      }
+      return session.callTool(tool, input, options);
+    });
   }
 
-  async #call(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {
+  /** Whatever is done with a session counts as a call. Throws `CallFailure`. */
+  async use<T>(signal: AbortSignal, work: (session: Session) => Promise<T>): Promise<T> {
+    if (this.#retiring) throw new CallFailure("refused", `the server ${this.config.name} is turned off or has changed`);
+    return this.#underWay.track(this.#use(signal, work));
+  }
+
+  async #use<T>(signal: AbortSignal, work: (session: Session) => Promise<T>): Promise<T> {
     // The opening is shared: a caller that gives up leaves it to the others.
-    const session = await orCancelled(() => this.open(), options.signal);
-    const offered = this.tools?.find((each) => each.name === tool.name);
-    const [server, name] = [this.config.name, visible(tool.name)];
-    if (!offered) throw new CallFailure("refused", `the server ${server} no longer offers the tool ${name}`);
-    if (offered.fingerprint !== tool.fingerprint) {
-      const change = describeChange(tool, offered);
-      const message = `the server ${server} has changed the tool ${name} since it was offered; nothing was run\n${change}`;
-      throw new CallFailure("refused", message);
-    }
+    const session = this.#session ?? (await orCancelled(() => this.open(), signal));
     try {
-      const result = await session.callTool(tool, input, options);
+      const result = await work(session);
       this.#circuit.succeed();
       return result;
     } catch (error) {
@@ -246,38 +257,16 @@ export class Connection {
     }
   }
 
-  #takeListing({ tools, warnings }: Listing, session: Session): void {
-    for (const warning of warnings.slice(0, MAX_WARNINGS))
-      this.#say("warn", `${this.config.name}: left out: ${warning}`);
-    const merged = mergeListing(this.#manifest?.tools ?? [], tools);
-    const changed = merged.filter((tool) => tool.previous && !tool.absent).map((tool) => tool.name);
-    const known = this.#manifest;
-    const sameTools = known !== undefined && listKey(known.tools) === listKey(merged);
-    const sameEra = known?.era?.kind === session.era && this.#rememberedEra() !== undefined;
-    if (sameTools && sameEra) return;
-    if (changed.length > 0 && !sameTools)
-      this.#say("warn", `${this.config.name}: changed since they were pinned: ${visible(changed.join(", "))}`);
-    this.#keep({ tools: merged, era: { kind: session.era, at: this.#environment.clock.now() } });
-  }
-
-  #keep(manifest: Manifest): void {
-    this.#manifest = manifest;
-    this.#saving = this.#saving
-      .then(() => writeManifest(this.#environment.directory, this.#key, manifest))
-      .catch((error: unknown) => this.#say("warn", `${this.config.name}: tool list not kept: ${describe(error)}`));
-  }
-
   /** A person has seen the change of a tool: its present definition is the pinned one from now on. */
   accept(name: string): void {
-    const manifest = this.#manifest && acceptChange(this.#manifest, name);
-    if (manifest) this.#keep(manifest);
+    this.#known.accept(name);
   }
 
   async #refresh(): Promise<void> {
     const session = this.#session;
     if (!session) return;
     try {
-      this.#takeListing(await session.listTools(this.#lifetime.signal), session);
+      this.#known.take(await session.listTools(this.#lifetime.signal), session.era);
     } catch (error) {
       if (this.#session === session) this.#say("warn", `${this.config.name}: tool list not read: ${describe(error)}`);
     }
@@ -392,6 +381,6 @@ export class Connection {
     this.#session = undefined;
     await Promise.all(sessions.map((session) => session?.close()));
     await this.#closing;
-    await this.#saving;
+    await this.#known.saved();
   }
 }

@@ -20,7 +20,7 @@ const MAX_REDIRECTS = 3;
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
 /** A request that is not made, and why. A `TypeError`, as of a host that cannot be reached: nothing else is tried then. */
-export class ForbiddenAddress extends TypeError {}
+class ForbiddenAddress extends TypeError {}
 
 /** `privateHosts`: further hosts that the operator allows wherever they lie. */
 export function createGuardedFetch(serverUrl: string, privateHosts: readonly string[] = []): Fetch {

@@ -4,7 +4,9 @@ import type { HubLogLine, LoginAnswer, LoginStart } from "../types/app.ts";
 import type { ServerConfig } from "../types/config.ts";
 import type { Elicitation, ElicitationAnswer } from "../types/elicitation.ts";
 import type { Notify } from "../types/event.ts";
+import type { Gateway } from "../types/gateway.ts";
 import type { Tool, ToolSource } from "../types/tool.ts";
+import type { ServerNews } from "./callers.ts";
 import type { ElicitationDoor, Elicitations } from "./elicitation.ts";
 
 /** A command of a stdio server, before it is wrapped. */
@@ -90,6 +92,8 @@ export interface HubEnvironment {
   stateDir: string;
   /** Is told each secret that a login brings, so that it is never shown. */
   secret(value: string): void;
+  /** Is told what a server says outside of calls. */
+  hear(server: string, news: ServerNews): void;
   /** Replaces those. */
   redact(text: string): string;
 }
@@ -177,6 +181,8 @@ export interface Hub extends ToolSource {
   logout(name: string): Promise<{ revoked: boolean }>;
   /** A text without what logins have brought. */
   redact(text: string): string;
+  /** The servers as they are, for a door that hands them on. */
+  gateway(): Promise<Gateway>;
   elicitations(): Elicitation[];
   /** Throws `not_found`, `usage`. */
   answerElicitation(id: string, answer: ElicitationAnswer): void;

@@ -12,6 +12,7 @@ import type { HubLogLine, LoginAnswer, LoginStart } from "../types/app.ts";
 import type { ServerConfig } from "../types/config.ts";
 import type { Elicitation, ElicitationAnswer } from "../types/elicitation.ts";
 import { RotundaError } from "../types/error.ts";
+import type { Gateway } from "../types/gateway.ts";
 import type { JsonObject } from "../types/json.ts";
 import type { Access } from "../types/tool.ts";
 import { canonicalJson } from "../util/canonical.ts";
@@ -22,6 +23,7 @@ import { describeChange } from "./changes.ts";
 import { Connection } from "./connection.ts";
 import { Elicitations } from "./elicitation.ts";
 import { describe } from "./failures.ts";
+import type { HubGateway } from "./gateway.ts";
 import type { Hub, HubClock, HubEnvironment, HubOptions, HubTool, ServerInfo, ServerTest } from "./hub-types.ts";
 import { ServerLog } from "./logs.ts";
 import type { PinnedTool } from "./manifest.ts";
@@ -85,6 +87,8 @@ class McpHub implements Hub {
   readonly #retiring = new Set<Connection>();
   #logins: Logins | undefined;
   readonly #secrets = new LearnedSecrets();
+  #gateway: HubGateway | undefined;
+  #seen: readonly unknown[] = [];
 
   constructor(options: HubOptions) {
     const clock = options.clock ?? systemClock;
@@ -101,6 +105,7 @@ class McpHub implements Hub {
       reconnect,
       stateDir: options.stateDir,
       secret: (value) => this.#secrets.add(value),
+      hear: (server, news) => this.#gateway?.hear(server, news),
       redact: (text) => this.#secrets.redact(text),
     };
     this.#entries = options.servers.map(newEntry);
@@ -132,7 +137,11 @@ class McpHub implements Hub {
   /** The present tools; objects and array are those of before wherever nothing has changed. */
   #snapshot(): readonly HubTool[] {
     const built = new Map<string, BuiltTool>();
-    for (const connection of this.#enabled()) {
+    const connections = this.#enabled();
+    const seen = connections.flatMap((connection) => [connection, connection.tools]);
+    if (seen.length === this.#seen.length && seen.every((one, at) => one === this.#seen[at])) return this.#list;
+    this.#seen = seen;
+    for (const connection of connections) {
       for (const source of connection.tools ?? []) {
         const name = toolName(connection.config.name, source.name);
         if (built.has(name)) continue;
@@ -213,6 +222,7 @@ class McpHub implements Hub {
     const entry = this.#entry(name);
     entry.enabled = enabled;
     entry.stopped = false;
+    this.#gateway?.changed();
     if (!enabled) await this.#retire(entry);
   }
 
@@ -221,6 +231,7 @@ class McpHub implements Hub {
     entry.stopped = true;
     const { connection } = entry;
     entry.connection = undefined;
+    this.#gateway?.changed();
     await connection?.close();
     entry.log.add(this.#environment.clock.now(), `Server ${name} stopped`);
   }
@@ -240,6 +251,7 @@ class McpHub implements Hub {
       return known;
     });
     for (const gone of before.values()) this.#retire(gone).catch(() => undefined);
+    this.#gateway?.changed();
   }
 
   /** The entry's next connection is a new one. */
@@ -309,6 +321,13 @@ class McpHub implements Hub {
     return { revoked: await revoke(account, login) };
   }
 
+  async gateway(): Promise<Gateway> {
+    if (this.#gateway) return this.#gateway;
+    const { HubGateway: GatewayHere } = await import("./gateway.ts");
+    this.#gateway ??= new GatewayHere(() => this.#enabled(), this.#environment);
+    return this.#gateway;
+  }
+
   elicitations(): Elicitation[] {
     return this.#environment.elicitations?.pending() ?? [];
   }
@@ -329,7 +348,7 @@ class McpHub implements Hub {
     this.#closed = true;
     this.#environment.elicitations?.close();
     const connections = [...this.#entries.map((entry) => entry.connection), ...this.#retiring];
-    await Promise.all(connections.map((connection) => connection?.close()));
+    await Promise.all([...connections.map((connection) => connection?.close()), this.#gateway?.close()]);
   }
 
   #entry(name: string): Entry {

@@ -199,7 +199,7 @@ function answerIn({ method, url = "" }: IncomingMessage): LoginAnswer | undefine
 }
 
 /** What an authorization server wrote behind the redirect address. */
-export function loginAnswer(parameters: URLSearchParams): LoginAnswer {
+function loginAnswer(parameters: URLSearchParams): LoginAnswer {
   const answer: LoginAnswer = { state: parameters.get("state") ?? "" };
   for (const name of ["code", "iss", "error"] as const) {
     const value = parameters.get(name);

@@ -7,8 +7,10 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client, ClientOptions, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import type { JsonObject } from "../types/json.ts";
+import type { GatewayCaller } from "../types/gateway.ts";
+import type { Json, JsonObject } from "../types/json.ts";
 import { CallTimers } from "./call-timers.ts";
+import { Callers, type OpenCall, type ServerNews } from "./callers.ts";
 import { type ClientFeatures, capabilitiesOf, installFeatures } from "./client-features.ts";
 import { isObject, type ListedTool, type Listing, ListingReader } from "./definitions.ts";
 import { CallFailure, describe, toFailure } from "./failures.ts";
@@ -29,13 +31,20 @@ const LAST_LISTEN_DELAY = 60_000;
 /** As long as a timer can be. */
 const LONGEST = 2 ** 31 - 1;
 
-export interface CallOptions {
+export interface CallOptions extends OpenCall {
   signal: AbortSignal;
   /** Milliseconds. */
   timeout: number;
   progress(progress: { progress: number; total?: number | undefined; message?: string | undefined }): void;
-  /** That it is made for; empty: none. */
-  responseId: string;
+}
+
+/** A request of the gateway. */
+export interface RequestOptions extends OpenCall {
+  caller: GatewayCaller;
+  /** Milliseconds, counted anew with each progress. */
+  timeout: number;
+  /** Beside those of the protocol, over HTTP. */
+  headers?: Record<string, string>;
 }
 
 export interface Session {
@@ -45,6 +54,12 @@ export interface Session {
   listTools(signal: AbortSignal): Promise<Listing>;
   /** The raw result, not yet checked. Throws `CallFailure`. */
   callTool(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown>;
+  /** What the server says that it can do. */
+  readonly capabilities: JsonObject;
+  /** Any request, and its result as it is; it may be one that asks for input. Throws `CallFailure`. */
+  request(method: string, params: JsonObject, options: RequestOptions): Promise<JsonObject>;
+  /** The news tell of this resource until the end that is returned. */
+  subscribe(uri: string, options: RequestOptions): Promise<() => void>;
   /** Resolves when no call is under way. */
   idle(): Promise<void>;
   close(): Promise<void>;
@@ -62,21 +77,24 @@ export interface SessionOptions {
   timeout: number;
   signal: AbortSignal;
   onToolsChanged(): void;
+  onNews(news: ServerNews): void;
   /** The connection ended by itself; once. */
   onClosed(): void;
   /** What the server may ask of us. */
   features: ClientFeatures;
+  /** For clients of the gateway that can do this, and in the older protocol alone. */
+  only?: { capabilities: JsonObject } | undefined;
   /** The process as soon as it exists: its stderr matters most when the handshake fails. */
   onProcess(transport: StdioTransport): void;
 }
 
-/** `calls`: those under way. Neither generation says on the wire which of them a question is for. */
-type Opening = SessionOptions & { timers: CallTimers; calls: Set<CallOptions> };
+type Opening = SessionOptions & { timers: CallTimers; callers: Callers };
 
 /** Connects. Throws what the last attempt threw. */
 export async function openSession(given: SessionOptions): Promise<Session> {
   const { target } = given;
-  const options: Opening = { ...given, timers: new CallTimers(), calls: new Set() };
+  const timers = new CallTimers();
+  const options: Opening = { ...given, timers, callers: new Callers(timers, given.onNews) };
   return "process" in target ? openProcess(target.process, options) : openEndpoint(target.endpoint, options);
 }
 
@@ -89,6 +107,7 @@ async function openProcess(command: () => Promise<LaunchCommand>, options: Openi
     options.onProcess(transport);
     try {
       await client.connect(transport, { timeout: options.timeout, signal: options.signal });
+      options.callers.attach(transport);
       return new LiveSession(client, era, transport, undefined, options);
     } catch (error) {
       await transport.close();
@@ -124,6 +143,7 @@ async function openEndpoint(endpoint: HttpEndpoint, options: Opening): Promise<S
       await transport.close().catch(() => undefined);
       throw error;
     }
+    options.callers.attach(transport);
     return new LiveSession(client, client.getProtocolEra() ?? "legacy", undefined, transport, options);
   };
   if (options.era !== "legacy") return connect(false);
@@ -131,7 +151,7 @@ async function openEndpoint(endpoint: HttpEndpoint, options: Opening): Promise<S
     return await connect(true);
   } catch (error) {
     // The remembered answer may be out of date; a server that cannot be reached is not a reason to ask again.
-    if (options.signal.aborted || toFailure(error).kind === "not_run") throw error;
+    if (options.only || options.signal.aborted || toFailure(error).kind === "not_run") throw error;
     return connect(false);
   }
 }
@@ -141,11 +161,11 @@ async function createClient(
   versionNegotiation: ClientOptions["versionNegotiation"],
 ): Promise<Client> {
   const { Client: McpClient } = await import("@modelcontextprotocol/client");
-  const { features, timers, calls } = options;
+  const { features, timers, callers, only } = options;
   const client = new McpClient(
     { name: "rotunda", version: options.version },
     {
-      capabilities: capabilitiesOf(features),
+      capabilities: (only?.capabilities as ClientOptions["capabilities"]) ?? capabilitiesOf(features),
       // 2026-07-28: a result that asks is sent again with the answer, by the same handler.
       inputRequired: { autoFulfill: Object.keys(features).length > 0 },
       jsonSchemaValidator: {
@@ -155,9 +175,27 @@ async function createClient(
     },
   );
   client.setNotificationHandler("notifications/tools/list_changed", () => options.onToolsChanged());
-  const responseIds = () => [...new Set([...calls].map(({ responseId }) => responseId))];
-  installFeatures(client, features, { timers, responseIds });
+  installFeatures(client, features, { timers, responseIds: () => callers.responseIds() });
   return client;
+}
+
+/** Changes of lists that the server can tell of. */
+function listeningTo({ tools, prompts, resources }: JsonObject) {
+  const tells = (one: Json | undefined) => isObject(one) && one.listChanged === true;
+  return {
+    ...(tells(tools) && { toolsListChanged: true }),
+    ...(tells(prompts) && { promptsListChanged: true }),
+    ...(tells(resources) && { resourcesListChanged: true }),
+  };
+}
+
+/** 2026-07-28: a request says itself what its client can do, and wants to hear. */
+function withCaller(params: JsonObject, { capabilities, logLevel }: GatewayCaller): JsonObject {
+  const said = {
+    "io.modelcontextprotocol/clientCapabilities": capabilities,
+    ...(logLevel !== undefined && { "io.modelcontextprotocol/logLevel": logLevel }),
+  };
+  return { ...params, _meta: { ...(isObject(params._meta) ? params._meta : {}), ...said } };
 }
 
 /** Takes a result as it is: one malformed tool must not cost the whole list, one unknown block not the whole result. */
@@ -170,10 +208,11 @@ class LiveSession implements Session {
   readonly process: StdioTransport | undefined;
   readonly #client: Client;
   readonly #http: StreamableHTTPClientTransport | undefined;
-  /** Set where calls may wait for a person. */
-  readonly #timers: CallTimers | undefined;
+  readonly #timers: CallTimers;
+  /** Calls may wait for a person. */
+  readonly #mayWait: boolean;
   readonly #underWay = new UnderWay();
-  readonly #calls: Set<CallOptions>;
+  readonly #callers: Callers;
   readonly #account: OAuthAccount | undefined;
   #closing = false;
 
@@ -188,8 +227,9 @@ class LiveSession implements Session {
     this.process = process;
     this.#client = client;
     this.#http = http;
-    this.#timers = options.features.elicit && options.timers;
-    this.#calls = options.calls;
+    this.#timers = options.timers;
+    this.#mayWait = options.features.elicit !== undefined;
+    this.#callers = options.callers;
     this.#account = "endpoint" in options.target ? options.target.endpoint.account : undefined;
     client.onclose = () => {
       if (!this.#closing) options.onClosed();
@@ -197,11 +237,16 @@ class LiveSession implements Session {
     void this.#listen(options.onToolsChanged);
   }
 
+  get capabilities(): JsonObject {
+    return (this.#client.getServerCapabilities() ?? {}) as JsonObject;
+  }
+
   /** 2026-07-28 tells of changes only on a subscription; one that ends is opened again, ever more slowly. */
   async #listen(onToolsChanged: () => void): Promise<void> {
-    if (this.era !== "modern" || !this.#client.getServerCapabilities()?.tools?.listChanged) return;
+    const wanted = this.era === "modern" ? listeningTo(this.capabilities) : {};
+    if (Object.keys(wanted).length === 0) return;
     for (let delay = FIRST_LISTEN_DELAY; !this.#closing; delay = Math.min(2 * delay, LAST_LISTEN_DELAY)) {
-      const subscription = await this.#client.listen({ toolsListChanged: true }).catch(() => undefined);
+      const subscription = await this.#client.listen(wanted).catch(() => undefined);
       if (subscription && (await subscription.closed) === "local") return;
       await sleep(delay, undefined, { ref: false });
       if (subscription && !this.#closing) onToolsChanged();
@@ -226,33 +271,62 @@ class LiveSession implements Session {
   }
 
   async callTool(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {
-    this.#calls.add(options);
-    try {
-      return await this.#underWay.track(this.#send(tool, input, options));
-    } finally {
-      this.#calls.delete(options);
+    const timer = this.#mayWait ? this.#timers.start(options.timeout) : undefined;
+    const signal = timer ? AbortSignal.any([options.signal, timer.signal]) : options.signal;
+    // The library's own timer cannot stand still.
+    const how = { signal, timeout: timer ? LONGEST : options.timeout, onprogress: options.progress };
+    const params = { name: tool.name, arguments: input };
+    return this.#perform(options, options.signal, timer, () => {
+      if (!tool.headers || this.era !== "modern")
+        return this.#client.request({ method: "tools/call", params }, anyResult, how);
+      const toolDefinition = { name: tool.name, inputSchema: { ...tool.input, type: "object" as const } };
+      return this.#client.callTool(params, { ...how, toolDefinition });
+    });
+  }
+
+  async request(method: string, params: JsonObject, options: RequestOptions): Promise<JsonObject> {
+    const { caller, headers } = options;
+    const timer = this.#timers.start(options.timeout);
+    const onprogress = caller.onProgress && ((progress: object) => {
+      timer.restart();
+      caller.onProgress?.(progress as JsonObject);
+    });
+    const how = {
+      signal: AbortSignal.any([caller.signal, timer.signal]),
+      timeout: LONGEST,
+      allowInputRequired: true,
+      ...(onprogress && { onprogress }),
+      ...(headers && { headers }),
+    };
+    const sent = { method, params: this.era === "modern" ? withCaller(params, caller) : params };
+    const result = await this.#perform(options, caller.signal, timer, () => this.#client.request(sent, anyResult, how));
+    if (!isObject(result)) throw new CallFailure("answered", "the server's result is not an object");
+    return result;
+  }
+
+  async subscribe(uri: string, options: RequestOptions): Promise<() => void> {
+    if (this.era === "modern") {
+      const subscription = await this.#client.listen({ resourceSubscriptions: [uri] });
+      return () => void subscription.close().catch(() => undefined);
     }
+    await this.request("resources/subscribe", { uri }, options);
+    return () => void this.request("resources/unsubscribe", { uri }, options).catch(() => undefined);
   }
 
   async idle(): Promise<void> {
     await this.#underWay.idle();
   }
 
-  async #send(tool: ListedTool, input: JsonObject, options: CallOptions): Promise<unknown> {
-    const params = { name: tool.name, arguments: input };
-    const timer = this.#timers?.start(options.timeout);
-    const signal = timer ? AbortSignal.any([options.signal, timer.signal]) : options.signal;
-    // The library's own timer cannot stand still.
-    const timeout = timer ? LONGEST : options.timeout;
-    const requestOptions = { signal, timeout, onprogress: options.progress };
+  async #perform<T>(
+    call: OpenCall,
+    signal: AbortSignal,
+    timer: { stop(): void } | undefined,
+    send: () => Promise<T>,
+  ): Promise<T> {
     try {
-      if (tool.headers && this.era === "modern") {
-        const toolDefinition = { name: tool.name, inputSchema: { ...tool.input, type: "object" as const } };
-        return await this.#client.callTool(params, { ...requestOptions, toolDefinition });
-      }
-      return await this.#client.request({ method: "tools/call", params }, anyResult, requestOptions);
+      return await this.#underWay.track(this.#callers.run(call, send));
     } catch (error) {
-      throw (await this.#loginFailure(error)) ?? this.#failure(error, options.signal);
+      throw (await this.#loginFailure(error)) ?? this.#failure(error, signal);
     } finally {
       timer?.stop();
     }

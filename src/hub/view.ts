@@ -41,6 +41,7 @@ export function createHubView(hub: Hub, { redact, setEnabled }: ViewParts): HubV
       return found(name);
     },
     logout: (name) => hub.logout(name),
+    gateway: () => hub.gateway(),
     close: () => hub.close(),
   };
 }

@@ -28,14 +28,16 @@ export class AcpCalls {
   readonly #cwd: string;
   readonly #events: AgentEvents;
   readonly #raw: () => Json;
+  readonly #stop: (why: string) => void;
   readonly #calls = new Map<string, Call>();
   #plans = 0;
 
-  constructor(agent: string, cwd: string, events: AgentEvents, raw: () => Json) {
+  constructor(agent: string, cwd: string, events: AgentEvents, raw: () => Json, stop: (why: string) => void) {
     this.#agent = agent;
     this.#cwd = cwd;
     this.#events = events;
     this.#raw = raw;
+    this.#stop = stop;
   }
 
   update(update: ToolCall | ToolCallUpdate): void {
@@ -43,8 +45,11 @@ export class AcpCalls {
     const { status } = update;
     if (status === "in_progress" && !call.told) {
       this.#tell(update.toolCallId, call);
-      // It starts by its own rules, and waits for nobody.
-      this.#events.push({ type: "call_question", index: call.index, asks: false, answer: () => undefined });
+      // It starts by its own rules, and waits for nobody: all that is left is to stop it.
+      const answer = ({ decision, reason = "" }: AgentVerdict) => {
+        if (decision === "deny") this.#stop(`${this.#agent} ran "${call.title}", which it may not. ${reason}`);
+      };
+      this.#events.push({ type: "call_question", index: call.index, asks: false, started: true, answer });
     }
     if ((status === "completed" || status === "failed") && !call.over) {
       this.#tell(update.toolCallId, call);

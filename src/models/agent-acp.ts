@@ -90,7 +90,13 @@ class AcpTurn {
     this.#cwd = cwd;
     this.#prompt = prompt;
     this.#signal = signal;
-    this.#calls = new AcpCalls(config.id, cwd, this.#events, () => this.#raw());
+    this.#calls = new AcpCalls(
+      config.id,
+      cwd,
+      this.#events,
+      () => this.#raw(),
+      (why) => void this.#process?.kill(new ModelError("denied", why, { partial: true })),
+    );
   }
 
   async *run(): AsyncGenerator<ModelEvent> {

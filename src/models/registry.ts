@@ -7,6 +7,7 @@
 import type { AgentConfig, ModelConfig } from "../types/config.ts";
 import { RotundaError } from "../types/error.ts";
 import type { Model, ModelInfo } from "../types/model.ts";
+import { knownAgents } from "../util/known-agents.ts";
 import type { Redact } from "../util/secrets.ts";
 import type { AgentLaunch } from "./agent-process.ts";
 import { type EnvironmentEndpoint, endpointsOf, keyVariables } from "./environment.ts";
@@ -90,7 +91,8 @@ class Registry implements ModelRegistry {
 
   async #agent(id: string): Promise<Model | undefined> {
     const { agents, environment } = this.#options;
-    if (!agents) return undefined;
+    // Most names are no agent's: then nothing of agents is loaded.
+    if (!agents || ![...agents.configs, ...knownAgents].some((one) => one.id === id)) return undefined;
     const { createAgentModel, findAgent } = await import("./agent-registry.ts");
     const options = { ...agents, environment };
     const config = findAgent(id, options);

@@ -13,6 +13,7 @@ export const builtinProfiles: readonly Profile[] = [
     name: "general",
     description: "Any task, with all tools",
     instructions: `You are a capable assistant with access to tools.\n\n${LOOP}\n\n${TRUTH}\n\nBe concise.`,
+    generic: true,
     defaults: { temperature: 0.7, maxOutputTokens: 4_096 },
     limits: limits(20),
     readOnly: false,

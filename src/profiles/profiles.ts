@@ -48,6 +48,7 @@ export function createProfiles(options: ProfilesOptions): Profiles {
     const profile: Profile = config ? await merge(name, base, config) : { ...base };
     if (name === "general" && options.systemPrompt !== undefined && config?.instructions === undefined) {
       profile.instructions = options.systemPrompt;
+      delete profile.generic;
     }
     if (!options.advice) profile.advice = false;
     if (options.parallel === false) profile.parallel = false;
@@ -86,7 +87,10 @@ async function merge(name: string, base: Profile, config: ProfileConfig): Promis
   };
   if (onApproval === "auto") delete merged.onApproval;
   else if (onApproval !== undefined) merged.onApproval = onApproval;
-  if (instructions !== undefined) merged.instructions = await instructionsText(name, instructions);
+  if (instructions !== undefined) {
+    merged.instructions = await instructionsText(name, instructions);
+    delete merged.generic;
+  }
   if (permissions) {
     const { allow = [], ask = [], deny = [] } = base.permissions ?? {};
     merged.permissions = {

@@ -3,6 +3,7 @@ import type { Config } from "./config.ts";
 import type { Elicitation, ElicitationAnswer } from "./elicitation.ts";
 import type { Engine } from "./engine.ts";
 import type { Notify } from "./event.ts";
+import type { Gateway } from "./gateway.ts";
 import type { Json } from "./json.ts";
 import type { ModelInfo } from "./model.ts";
 import type { Profile } from "./profile.ts";
@@ -36,6 +37,8 @@ export interface HubView {
   login(name: string, show: (start: LoginStart) => void, signal: AbortSignal): Promise<HubServerView>;
   /** Forgets the login; `revoked`: the authorization server was told, and agreed. */
   logout(name: string): Promise<{ revoked: boolean }>;
+  /** The servers as they are, for a door that hands them on; the same object for the life of the hub. */
+  gateway(): Promise<Gateway>;
   close(): Promise<void>;
 }
 

@@ -226,6 +226,17 @@ export interface McpSettings {
   profile?: string;
   /** The bridge's later names for its tools as well. Default false. */
   oldNames: boolean;
+  gateway?: GatewaySettings;
+}
+
+/** Of the addresses that hand on the MCP servers. */
+export interface GatewaySettings {
+  /** False: tools, prompts and resources have their own names where no other server has the same. Default true. */
+  prefix?: boolean;
+  /** In place of all tools, one that finds them and one that calls them. Default: above `toolSearchAbove`. */
+  toolSearch?: boolean;
+  /** Characters of text of a tool's result; the rest is read back in pieces. Default 50,000. */
+  outputLimit?: number;
 }
 
 export interface Config {

@@ -50,6 +50,10 @@ export interface DirectCallOptions {
   door?: string;
   /** Default "auto": whoever asks is the approval. */
   mode?: PermissionMode;
+  /** What was judged, and answered, before: it is not judged once more. */
+  judged?: Pick<Judgement, "effect" | "why">;
+  /** Makes the call in the tool's place. */
+  perform?: (signal: AbortSignal) => Promise<ToolResult>;
 }
 
 export interface Judgement {

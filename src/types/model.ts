@@ -20,9 +20,17 @@ export type ModelEvent =
   | { type: "call_arguments"; index: number; delta: string }
   /**
    * Of a call that an agent runs itself, its arguments whole. With `asks` it waits for a person's word; without, it is
-   * about to start, and `answer` comes once that is on disk. The stream goes on meanwhile.
+   * about to start, and `answer` comes once that is on disk; with `started` it has begun already, and a denial stops the
+   * agent. The stream goes on meanwhile.
    */
-  | { type: "call_question"; index: number; asks: boolean; why?: string; answer(verdict: AgentVerdict): void }
+  | {
+      type: "call_question";
+      index: number;
+      asks: boolean;
+      started?: true;
+      why?: string;
+      answer(verdict: AgentVerdict): void;
+    }
   /** What came of a call that an agent has run itself. */
   | { type: "call_outcome"; index: number; failed: boolean; output: string }
   | { type: "finish"; reason: FinishReason; reasonRaw?: string; usage?: Usage; raw?: Json };

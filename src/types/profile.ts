@@ -5,6 +5,8 @@ export interface Profile {
   name: string;
   description: string;
   instructions: string;
+  /** The instructions say only what an agent with a prompt of its own knows without them. */
+  generic?: true;
   /** Joins the prompt behind the instructions, also where a caller brings its own. */
   guidelines?: string;
   /** Id of a configured model; absent: the default model. */

@@ -143,8 +143,10 @@ async function cycle(number: number, wrap: "bubblewrap" | "unshare"): Promise<vo
   const mode = ending === "server crash" ? "die-on-call" : number % 2 === 0 ? "none" : "stubborn";
   const server = shape(hostile(directory, { mode }));
   if (ending === "server crash") {
-    const hub = openHub(directory, [server], { launch: launchers[wrap], reconnect: false });
+    // A launcher that outlives its server keeps our pipes open: then only the time of the call ends it.
+    const hub = openHub(directory, [{ ...server, timeout: 2 }], { launch: launchers[wrap], reconnect: false });
     expect((await call(hub, "hostile__echo")).isError).toBe(true);
+    await hub.close();
     await until(() => processesWith(directory).length === 0, 10);
     return;
   }

@@ -12,7 +12,6 @@ interface Options {
   fork?: boolean;
   args?: string[];
   config?: object;
-  variables?: NodeJS.ProcessEnv;
   agent?: object;
 }
 
@@ -55,7 +54,10 @@ describe.each([
     // One that can only load is told the conversation where the session has gone on without it.
     if (fork) expect(events).toEqual(["start", "made", "start", "forked", "start", "forked"]);
     else expect(events).toEqual(["start", "made", "start", "loaded", "start", "loaded", "made"]);
-    expect(log()[0]?.capabilities).toEqual({});
+    expect(log()[0]?.capabilities).toMatchObject({
+      fs: { readTextFile: false, writeTextFile: false },
+      terminal: false,
+    });
   });
 });
 
@@ -96,6 +98,14 @@ describe("its tools", () => {
     expect(calls(ended)).toMatchObject([{ status: "failed" }, { status: "completed", output: "fine" }]);
   });
 
+  test("one that runs without asking what a rule denies is stopped", async () => {
+    const { here, turn } = await bench({ config: { permissions: { mode: "auto", deny: ["bash(sleep *)"] } } });
+    const ended = await turn("[run sleep 1000]");
+    expect(ended.error).toMatchObject({ code: "denied", message: expect.stringContaining("rule deny: bash(sleep *)") });
+    expect(calls(ended)).toMatchObject([{ status: "incomplete", error: expect.stringContaining("outcome unknown") }]);
+    expect(processesOf(here)).toEqual([]);
+  });
+
   test("its plan lands in the tree, and plan mode is set", async () => {
     const { turn, log } = await bench();
     const ended = await turn("plan it", { settings: { mode: "plan" } });
@@ -104,7 +114,7 @@ describe("its tools", () => {
   });
 });
 
-describe("failures", () => {
+describe("U34 failures", () => {
   test("exit code and stderr are kept, also before it said anything", async () => {
     const { turn } = await bench();
     expect((await turn("die")).error).toMatchObject({

@@ -253,7 +253,7 @@ describe("its tools", () => {
   });
 });
 
-describe("failures", () => {
+describe("U34 failures", () => {
   test("C7 exit code and stderr are kept", async () => {
     const { app } = await claudeBench();
     const ended = await turn(app, "die 7 out of luck");

@@ -4,6 +4,7 @@ import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { processesOf } from "../agents/processes.ts";
+import { openApp } from "../app/support.ts";
 import { eventually } from "../util/processes.ts";
 import { type AgentBench, calls, claudeBench } from "./agent-bench.ts";
 
@@ -79,4 +80,27 @@ test("kill -9 while a person is asked: the question stands, and the answer is ca
   expect(ended).toMatchObject({ status: "completed" });
   expect(calls(ended).map(({ status }) => status)).toEqual(["incomplete", "completed"]);
   expect(readFileSync(join(here.workspace, "made.txt"), "utf8")).toBe("x\n");
+});
+
+test("a shutdown in the middle of a tool: whoever goes on tells the agent that the outcome is unknown", async () => {
+  const { app, here } = await claudeBench({ config: { permissions: { mode: "auto" } } });
+  const file = join(here.workspace, "made.txt");
+  const { id } = await app.engine.start({
+    input: "[run echo x >> made.txt; sleep 1000]",
+    model: "claude-code",
+    workspace: app.workspace,
+    door: "test",
+  });
+  expect(await eventually(() => existsSync(file))).toBe(true);
+  await app.engine.stop();
+  expect(processesOf(here)).toEqual([]);
+  const again = await openApp(here);
+  expect((await again.store.node(id))?.status).toBe("in_progress");
+  await again.engine.resume(id);
+  await again.engine.wait(id);
+  const ended = await again.engine.get(id);
+  expect(ended.status).toBe("completed");
+  expect(calls(ended)).toMatchObject([{ status: "incomplete", error: expect.stringContaining("outcome unknown") }]);
+  expect(again.engine.textOf(ended)).toContain("outcome unknown");
+  expect(readFileSync(file, "utf8")).toBe("x\n");
 });

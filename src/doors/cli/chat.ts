@@ -46,7 +46,7 @@ async function tellConfiguration(context: CommandContext, flags: ChatFlags, mode
   if (configured?.apiKey !== undefined) err(`  API key: ${mask(configured.apiKey)}\n`);
   err(`Registered ${tools.length} tools: ${tools.map((tool) => tool.name).join(", ")}\n`);
   for (const server of (await app.hub())?.servers() ?? []) {
-    if (server.state === "failed")
-      err(`MCP server ${visible(server.name)} failed: ${visible(server.error ?? "no reason given")}\n`);
+    if (server.state === "failed" || server.state === "needs_login")
+      err(`MCP server ${visible(server.name)} ${server.state}: ${visible(server.error ?? "no reason given")}\n`);
   }
 }

@@ -123,12 +123,24 @@ const approvalRoutes: Route[] = [
     body: async () => (await schemas()).answerElicitation,
     load: async () => (await approvals()).answerElicitation,
   }),
-  route("GET", "/v1/sampling/pending", "Nothing: sampling is not offered to servers", "approve", async () => {
-    return (await approvals()).listSampling;
-  }),
-  route("POST", "/v1/sampling/:id/resolve", "Nothing: sampling is not offered to servers", "approve", async () => {
-    return (await approvals()).answerSampling;
-  }),
+  route(
+    "GET",
+    "/v1/sampling/pending",
+    "Nothing: what a server asks a model comes as an elicitation",
+    "approve",
+    async () => {
+      return (await approvals()).listSampling;
+    },
+  ),
+  route(
+    "POST",
+    "/v1/sampling/:id/resolve",
+    "Nothing: what a server asks a model comes as an elicitation",
+    "approve",
+    async () => {
+      return (await approvals()).answerSampling;
+    },
+  ),
   route("POST", "/v1/emergency-stop", "End every run", ["responses:write", "chat", "admin"], async () => {
     return (await approvals()).emergencyStop;
   }),

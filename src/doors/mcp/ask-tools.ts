@@ -9,7 +9,8 @@ import type { App } from "../../types/app.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { FullResponse, RunSettings } from "../../types/response.ts";
 import { choose, nodeOf, responseOf } from "./choice.ts";
-import { type Answer, fail, type Result, type Session, say } from "./session.ts";
+import { type Answer, fail, type Result, say } from "./results.ts";
+import type { Session } from "./session.ts";
 import { type Outcome, questionsOf } from "./waiting.ts";
 
 const id = (what: string) => z.string().min(1).max(200).describe(what);

@@ -28,7 +28,7 @@ export interface Pending {
 
 const CHOICES = ["allow once", "allow for this conversation", "deny"] as const;
 
-function formOf(approval: Approval) {
+export function formOf(approval: Approval) {
   const { tool, why, arguments: text } = approval;
   const shown = visible(text.length > 4_000 ? `${text.slice(0, 4_000)} … (${text.length} characters)` : text);
   return {
@@ -45,7 +45,7 @@ function formOf(approval: Approval) {
 }
 
 /** Undefined where the person gave no answer. */
-function decisionOf(answer: unknown): Decision | undefined {
+export function decisionOf(answer: unknown): Decision | undefined {
   if (!isJsonObject(answer)) return undefined;
   const by = { by: "mcp", door: "mcp" };
   if (answer.action === "decline") return { decision: "deny", ...by };
@@ -57,7 +57,7 @@ function decisionOf(answer: unknown): Decision | undefined {
   return { decision: "deny", ...by, ...(typeof reason === "string" && reason !== "" && { reason }) };
 }
 
-async function settle(caller: McpCaller, approval: Approval, decision: Decision): Promise<void> {
+export async function settle(caller: McpCaller, approval: Approval, decision: Decision): Promise<void> {
   try {
     await caller.decide(approval, decision);
   } catch (error) {

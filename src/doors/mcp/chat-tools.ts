@@ -11,7 +11,8 @@ import type { Item } from "../../types/item.ts";
 import type { FullResponse } from "../../types/response.ts";
 import { factsOf } from "./ask-tools.ts";
 import { choose, conversationOf } from "./choice.ts";
-import { type Answer, fail, type Result, type Session, say } from "./session.ts";
+import { type Answer, fail, type Result, say } from "./results.ts";
+import type { Session } from "./session.ts";
 import type { Outcome } from "./waiting.ts";
 
 export const chatInput = z.object({

@@ -8,7 +8,8 @@ import { z } from "zod";
 import type { App } from "../../types/app.ts";
 import type { FullResponse } from "../../types/response.ts";
 import { answerSchema, begin, factsOf, questionShape } from "./ask-tools.ts";
-import { errorText, type Result, type Session, say } from "./session.ts";
+import { errorText, type Result, say } from "./results.ts";
+import type { Session } from "./session.ts";
 import { PATIENCE, waitFor } from "./waiting.ts";
 
 export const consensusInput = z.object({

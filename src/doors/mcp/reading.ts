@@ -16,7 +16,8 @@ import type { Status } from "../../types/response.ts";
 import { oneLine } from "../../util/text.ts";
 import { messageOf } from "./chat-tools.ts";
 import { conversationOf, nodeOf, responseOf } from "./choice.ts";
-import { type Result, type Session, say } from "./session.ts";
+import { type Result, say } from "./results.ts";
+import type { Session } from "./session.ts";
 
 const STATES = ["queued", "in_progress", "waiting", "completed", "incomplete", "failed", "cancelled"] as const;
 

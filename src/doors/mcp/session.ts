@@ -4,34 +4,17 @@
  * Invariant: a response is durable before its id is told; whatever goes wrong is a result with `isError`, in words that
  * say what and why, never an error of the protocol.
  */
-import type { InputRequiredResult, RequestStateCodec, ServerContext } from "@modelcontextprotocol/server";
+import type { RequestStateCodec, ServerContext } from "@modelcontextprotocol/server";
 import type { App } from "../../types/app.ts";
 import type { RunRequest } from "../../types/engine.ts";
-import { toRotundaError } from "../../types/error.ts";
-import type { JsonObject } from "../../types/json.ts";
+import { RotundaError } from "../../types/error.ts";
 import type { McpCaller } from "../../types/mcp.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { askAgain, askingOf, cameAgain, type Pending } from "./asking.ts";
 import { type Call, callOf } from "./call.ts";
+import type { Answer, Result } from "./results.ts";
+import { asTask, followsTasks, taskOf } from "./tasks.ts";
 import { type Outcome, waitFor } from "./waiting.ts";
-
-export interface Result {
-  [key: string]: unknown;
-  content: { type: "text"; text: string }[];
-  structuredContent?: JsonObject;
-  isError?: boolean;
-}
-
-export type Answer = Result | InputRequiredResult;
-
-export function say(text: string, structured?: object): Result {
-  const content = [{ type: "text" as const, text }];
-  return structured ? { content, structuredContent: JSON.parse(JSON.stringify(structured)) } : { content };
-}
-
-export function fail(text: string, structured?: object): Result {
-  return { ...say(text, structured), isError: true };
-}
 
 export interface SessionOptions {
   caller: McpCaller;
@@ -73,6 +56,12 @@ export class Session {
     return { ...envelope?.[META_CAPABILITIES] };
   }
 
+  async #node(app: App, id: string): Promise<ResponseNode> {
+    const node = await app.store.node(id);
+    if (!node) throw new RotundaError("not_found", `there is no response ${id}`);
+    return node;
+  }
+
   async start(app: App, { request, idempotencyKey, workingDirectory }: Turn): Promise<ResponseNode> {
     const { caller } = this.#options;
     const { createHash } = await import("node:crypto");
@@ -100,16 +89,11 @@ export class Session {
     const known = await cameAgain(await caller.app(), caller, context);
     const begun = known ? { app: await caller.app(), id: known.responseId, cancels: true } : await begin();
     const { app, id } = begun;
+    if (!known && begun.cancels && followsTasks(context)) return asTask(taskOf(await this.#node(app, id)));
     const capabilities = this.capabilities(context);
     const asking = known?.unanswered ? undefined : askingOf({ caller, context, era, capabilities });
     const outcome = await waitFor(id, { ...begun, caller, call: this.call(context), asking });
     if (outcome.kind === "ask") return askAgain(codec, outcome.approval, id, context);
     return tell(outcome, id, app);
   }
-}
-
-/** The text of a failure, as the bridge and Polybrain began theirs. */
-export function errorText(thrown: unknown, redact: (text: string) => string = (text) => text): string {
-  const { message, remedy } = toRotundaError(thrown);
-  return redact(`Error: ${message}${remedy === undefined ? "" : `\n${remedy}`}`);
 }
