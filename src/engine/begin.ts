@@ -165,13 +165,15 @@ export async function answeredCalls(store: Store, parent: ResponseNode, input: r
   const answered = calls.filter(
     ({ item }) => item.approval_request_id !== null && requests.includes(item.approval_request_id),
   );
+  // Where an agent is taken up again, so that it makes the call that it was allowed.
+  const raw = calls.findLast(({ meta }) => meta.agent && meta.raw !== undefined)?.meta.raw;
   return answered.map((entry, position): CallEntry => {
     const item: McpCallItem = { ...entry.item, id: newId("mcp"), status: "in_progress", output: null, error: null };
     const { tool, rewritten, model, agent } = entry.meta;
     const known = { ...(tool && { tool }), ...(rewritten && { rewritten }), ...(model && { model }) };
     const meta = { ...known, ...(agent && { agent }), callId: item.id };
     const last = position === answered.length - 1;
-    return { side: "output", position, turn: 1, item, meta: last ? { ...meta, finish: "tool_calls" } : meta };
+    return { side: "output", position, turn: 1, item, meta: last ? { ...meta, finish: "tool_calls", ...(raw && { raw }) } : meta };
   });
 }
 

@@ -20,9 +20,7 @@ export interface OpenCall {
 }
 
 /** Something that a server says outside of any call. */
-export type ServerNews =
-  | { kind: "tools" | "resources" | "prompts" | "opened" }
-  | { kind: "updated"; uri: string };
+export type ServerNews = { kind: "tools" | "resources" | "prompts" | "opened" } | { kind: "updated"; uri: string };
 
 /** Requests of servers that a client may answer, and the capability that says so. */
 const QUESTIONS: Record<string, string> = {

@@ -58,12 +58,7 @@ export class Connection {
   readonly #underWay = new UnderWay();
 
   /** `only`: for clients of the gateway that can do this, beside the connection that all others share. */
-  constructor(
-    config: ServerConfig,
-    environment: HubEnvironment,
-    log: ServerLog,
-    only?: { capabilities: JsonObject },
-  ) {
+  constructor(config: ServerConfig, environment: HubEnvironment, log: ServerLog, only?: { capabilities: JsonObject }) {
     this.config = config;
     this.#environment = environment;
     this.#log = log;

@@ -121,7 +121,13 @@ export class ServedServer implements GatewayServer {
 
   async #notOpen(opening: Promise<Session>): Promise<GatewayError> {
     const late = Promise.resolve(new Error("it has not started yet"));
-    const error = await Promise.race([opening.then(() => new Error("it has ended"), (thrown: unknown) => thrown), late]);
+    const error = await Promise.race([
+      opening.then(
+        () => new Error("it has ended"),
+        (thrown: unknown) => thrown,
+      ),
+      late,
+    ]);
     return failure(error, this.name);
   }
 
@@ -223,7 +229,12 @@ export class ServedServer implements GatewayServer {
     const key = `${caller.generation} ${uri}`;
     let subscription = this.#subscriptions.get(key);
     if (!subscription) {
-      const lasting = { ...LISTER, owner: caller.owner, generation: caller.generation, capabilities: caller.capabilities };
+      const lasting = {
+        ...LISTER,
+        owner: caller.owner,
+        generation: caller.generation,
+        capabilities: caller.capabilities,
+      };
       subscription = { uri, caller: lasting, count: 0, end: undefined };
       this.#subscriptions.set(key, subscription);
       try {

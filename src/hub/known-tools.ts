@@ -3,6 +3,8 @@
  *
  * Invariant: the pinned list changes only here; the list of tools is the same array as long as nothing in it changes.
  */
+
+import type { ServerConfig } from "../types/config.ts";
 import { visible } from "../util/text.ts";
 import type { Listing } from "./definitions.ts";
 import { describe } from "./failures.ts";
@@ -17,7 +19,6 @@ import {
   readManifest,
   writeManifest,
 } from "./manifest.ts";
-import type { ServerConfig } from "../types/config.ts";
 
 /** Milliseconds. */
 const ERA_KEPT = 24 * 60 * 60 * 1000;

@@ -26,7 +26,9 @@ export function parameterHeaders(schema: JsonObject, input: JsonObject): Record<
 function written(value: Json | undefined): string | undefined {
   if (typeof value === "boolean") return String(value);
   if (typeof value === "number")
-    return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value)) ? String(value) : undefined;
+    return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value))
+      ? String(value)
+      : undefined;
   if (typeof value !== "string") return undefined;
   return PLAIN.test(value) ? value : `=?base64?${Buffer.from(value).toString("base64")}?=`;
 }

@@ -287,10 +287,12 @@ class LiveSession implements Session {
   async request(method: string, params: JsonObject, options: RequestOptions): Promise<JsonObject> {
     const { caller, headers } = options;
     const timer = this.#timers.start(options.timeout);
-    const onprogress = caller.onProgress && ((progress: object) => {
-      timer.restart();
-      caller.onProgress?.(progress as JsonObject);
-    });
+    const onprogress =
+      caller.onProgress &&
+      ((progress: object) => {
+        timer.restart();
+        caller.onProgress?.(progress as JsonObject);
+      });
     const how = {
       signal: AbortSignal.any([caller.signal, timer.signal]),
       timeout: LONGEST,

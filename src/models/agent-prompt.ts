@@ -69,7 +69,7 @@ function takeUp(
 ): { session: AgentSession; parts: PromptPart[] } | undefined {
   const end = path.findLastIndex(({ entry }) => entry.side === "output" && entry.meta.finish !== undefined);
   const last = path[end];
-  if (!last || last.entry.meta.model !== key || last.node.edited) return undefined;
+  if (!last || last.entry.meta.model !== key) return undefined;
   const session = sessionOf(last.entry.meta.raw);
   if (!session || session.cwd !== cwd || session.count > end + 1) return undefined;
   if (hashOf(path, session.count) !== session.covers) return undefined;
@@ -77,8 +77,9 @@ function takeUp(
   const unsure: string[] = [];
   for (const [index, { entry, node }] of path.entries()) {
     if (index < session.count) continue;
+    if (node.edited) return undefined;
     const { item, meta } = entry;
-    const own = node === last.node && index <= end && (meta.model === key || meta.agent === true);
+    const own = entry.side === "output" && index <= end && (meta.model === key || meta.agent === true);
     if (own && item.type === "mcp_call" && item.status === "incomplete") unsure.push(callNote(item));
     if (own || item.type === "mcp_approval_request" || item.type === "mcp_approval_response") continue;
     if (item.type === "message" && item.role !== "assistant") parts.push(...partsOf(item));

@@ -9,7 +9,9 @@ import { type AnthropicScript, startAnthropicUpstream } from "../../src/testing/
 import type { App } from "../../src/types/app.ts";
 import type { FullResponse } from "../../src/types/response.ts";
 import { openApp, place } from "../app/support.ts";
+import { killed } from "../models/agent-bench.ts";
 import { collect, later, modelOf, say } from "../support.ts";
+import { eventually } from "../util/processes.ts";
 import { processesOf } from "./processes.ts";
 
 const program = process.env.ROTUNDA_TEST_CLAUDE ?? "";
@@ -19,16 +21,16 @@ const real = test.skipIf(!existsSync(program));
 async function bench(script: AnthropicScript, config: object = {}) {
   const upstream = await startAnthropicUpstream(script);
   later(() => upstream.close());
-  const here = place({
-    CLAUDE_CLI_NAME: program,
+  const env = {
     ANTHROPIC_BASE_URL: upstream.url,
     ANTHROPIC_API_KEY: "x",
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
     DISABLE_AUTOUPDATER: "1",
     DISABLE_TELEMETRY: "1",
-  });
+  };
+  const here = place();
   mkdirSync(join(here.root, "home"), { recursive: true });
-  here.put("home/.config/rotunda/rotunda.yaml", config);
+  here.put("home/.config/rotunda/rotunda.yaml", { agents: { "claude-code": { command: program, env } }, ...config });
   const http = modelOf([say("from http")], "http");
   const app = await openApp(here, [http]);
   return { upstream, here, app, http };
@@ -175,4 +177,22 @@ real(`it is cancelled, and nothing of it is left (${SKIPPED})`, { timeout: 90_00
   await app.engine.cancel(id, "enough");
   expect(await app.engine.get(id)).toMatchObject({ status: "cancelled" });
   expect(processesOf(here)).toEqual([]);
+});
+
+real(`kill -9 of ours in the middle of its tool (${SKIPPED})`, { timeout: 90_000 }, async () => {
+  const again = { name: "Bash", input: { command: "echo x >> made.txt; sleep 1000", description: "make" } };
+  const script: AnthropicScript = ({ text }) =>
+    text.includes("outcome unknown") ? { text: "I look first." } : { text: "I make it.", calls: [again] };
+  const { app, here, upstream } = await bench(script, { permissions: { mode: "auto" } });
+  const file = join(here.workspace, "made.txt");
+  const id = await killed(here, "make it", () => existsSync(file));
+  expect(await eventually(() => processesOf(here).length === 0)).toBe(true);
+  await app.engine.resume(id);
+  await app.engine.wait(id);
+  const ended = await app.engine.get(id);
+  expect(ended).toMatchObject({ status: "completed", error: null });
+  expect(app.engine.textOf(ended)).toBe("I look first.");
+  expect(calls(ended)).toMatchObject([{ status: "incomplete", error: expect.stringContaining("outcome unknown") }]);
+  expect(readFileSync(file, "utf8")).toBe("x\n");
+  expect(upstream.refusals).toEqual([]);
 });

@@ -22,7 +22,8 @@ const ANSWER = "the answer after a long time";
 /** What the client's own model does next: it asks, then waits as often as it is told to, then repeats the answer. */
 function nextStep(heard: string): { call?: { name: string; args: Record<string, string> }; text?: string } {
   if (heard.includes(ANSWER)) return { text: `I was told: ${ANSWER}` };
-  const ids = [...heard.matchAll(/Response ID: (resp_\w+)/g)];
+  // A client shows its model the text of a result, or its structured content.
+  const ids = [...heard.matchAll(/call ask_wait with taskId (resp_\w+)/gi)];
   const taskId = ids.at(-1)?.[1];
   if (taskId !== undefined) return { call: { name: "ask_wait", args: { taskId } } };
   return { call: { name: "ask", args: { prompt: "think long" } } };

@@ -78,6 +78,7 @@ test("a task survives the server, kill -9 and all", async () => {
   const folder = temporaryFolder();
   const first = await startServer(folder, upstream.url);
   const { result: task } = await request(first, "tools/call", ask("one"));
+  while (calls === 0) await new Promise((resolve) => setTimeout(resolve, 10));
   await first.stop("SIGKILL");
   const second = await startServer(folder, upstream.url);
   expect(await ended(second, task.taskId)).toMatchObject({ result: { structuredContent: { result: "after all" } } });

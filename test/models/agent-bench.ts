@@ -1,6 +1,8 @@
 /** An app with stand-ins for external agents: real processes, real files, real configuration. */
+import { spawn } from "node:child_process";
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { expect } from "vitest";
 import type { App } from "../../src/types/app.ts";
 import type { AgentConfig } from "../../src/types/config.ts";
 import type { McpCallItem } from "../../src/types/item.ts";
@@ -67,4 +69,29 @@ export async function turn(app: App, input: string, more: object = {}): Promise<
 
 export function calls(response: FullResponse): McpCallItem[] {
   return response.output.filter((item) => item.type === "mcp_call");
+}
+
+/** Asks in a process of its own, and kills that as soon as `when` holds. */
+export async function killed(here: Place, input: string, when: () => boolean | Promise<boolean>): Promise<string> {
+  const child = spawn(process.execPath, ["--no-warnings", join(FIXTURES, "run.ts"), here.root, input], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let out = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    out += text;
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    out += text;
+  });
+  const gone = new Promise((resolve) => child.once("exit", resolve));
+  const until = Date.now() + 20_000;
+  let reached = false;
+  while (!reached && Date.now() < until) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    reached = out.includes("\n") && (await when());
+  }
+  child.kill("SIGKILL");
+  await gone;
+  expect(reached, out).toBe(true);
+  return out.trim();
 }

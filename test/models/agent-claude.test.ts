@@ -192,7 +192,7 @@ describe("its tools", () => {
   });
 
   test("where the door returns for approval, the child carries the answer out", async () => {
-    const { app, here } = await claudeBench();
+    const { app, here, starts } = await claudeBench();
     const asked = await turn(app, "[ask echo x >> made.txt]", { settings: { onApproval: "return" } });
     expect(asked.status).toBe("completed");
     const [approval] = await app.store.approvals({ status: "pending" });
@@ -201,6 +201,7 @@ describe("its tools", () => {
     await app.engine.wait(child?.id ?? "");
     expect(await app.engine.get(child?.id ?? "")).toMatchObject({ status: "completed" });
     expect(readFileSync(join(here.workspace, "made.txt"), "utf8")).toBe("x\n");
+    expect(starts().map(({ args }) => args.includes("--resume"))).toEqual([false, true]);
   });
 
   test("our rules hold for its tools, in every mode", async () => {

@@ -1,46 +1,18 @@
 /** kill -9 of ours while an agent works: nothing of it is left, nothing runs twice, and the response goes on. */
-import { spawn } from "node:child_process";
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { processesOf } from "../agents/processes.ts";
 import { openApp } from "../app/support.ts";
 import { eventually } from "../util/processes.ts";
-import { type AgentBench, calls, claudeBench } from "./agent-bench.ts";
-
-const RUN = join(import.meta.dirname, "..", "fixtures", "agents", "run.ts");
-
-/** Asks in a process of its own, and kills that as soon as `when` holds. */
-async function killed({ here }: AgentBench, input: string, when: () => boolean | Promise<boolean>): Promise<string> {
-  const child = spawn(process.execPath, ["--no-warnings", RUN, here.root, input], {
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let out = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    out += text;
-  });
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    out += text;
-  });
-  const gone = new Promise((resolve) => child.once("exit", resolve));
-  const until = Date.now() + 20_000;
-  let reached = false;
-  while (!reached && Date.now() < until) {
-    await new Promise((resolve) => setTimeout(resolve, 20));
-    reached = out.includes("\n") && (await when());
-  }
-  child.kill("SIGKILL");
-  await gone;
-  expect(reached, out).toBe(true);
-  return out.trim();
-}
+import { calls, claudeBench, killed } from "./agent-bench.ts";
 
 test("B14 B16 kill -9 in the middle of a tool: the tree dies, and the outcome is unknown", async () => {
   const bench = await claudeBench({ config: { permissions: { mode: "auto" } } });
   const { here, app } = bench;
   const file = join(here.workspace, "made.txt");
   const input = "[run echo first] [run echo x >> made.txt; sleep 1000]";
-  const id = await killed(bench, input, () => existsSync(file));
+  const id = await killed(bench.here, input, () => existsSync(file));
   expect(await eventually(() => processesOf(here).length === 0)).toBe(true);
   await app.engine.resume(id);
   await app.engine.wait(id);
@@ -58,7 +30,7 @@ test("B14 B16 kill -9 in the middle of a tool: the tree dies, and the outcome is
 test("kill -9 while it only speaks: what was told stays, and it is asked again", async () => {
   const bench = await claudeBench();
   const { app, here, home } = bench;
-  const id = await killed(bench, "hang sleep 1000", () => existsSync(join(home, "starts.jsonl")));
+  const id = await killed(bench.here, "hang sleep 1000", () => existsSync(join(home, "starts.jsonl")));
   expect(await eventually(() => processesOf(here).length === 0)).toBe(true);
   appendFileSync(join(home, "patient"), "");
   await app.engine.resume(id);
@@ -70,7 +42,7 @@ test("kill -9 while a person is asked: the question stands, and the answer is ca
   const bench = await claudeBench();
   const { app, here } = bench;
   const pending = () => app.store.approvals({ status: "pending" });
-  const id = await killed(bench, "[ask echo x >> made.txt]", async () => (await pending()).length > 0);
+  const id = await killed(bench.here, "[ask echo x >> made.txt]", async () => (await pending()).length > 0);
   expect(await eventually(() => processesOf(here).length === 0)).toBe(true);
   const [approval] = await pending();
   await app.engine.decide(approval?.id ?? "", { decision: "allow", by: "test" });

@@ -35,7 +35,7 @@ test("a response waits with its agent, and goes on by an approval from another d
     await new Promise((resolve) => setTimeout(resolve, 20));
     [approval] = await app.store.approvals({ status: "pending" });
   }
-  const settled = await fetch(`/v1/approvals/${approval.id}`, { json: { decision: "allow" } });
+  const settled = await fetch("/v1/tool-approval", { json: { approvalId: approval.id, approved: true } });
   expect(settled.status).toBeLessThan(300);
   await app.engine.wait(id);
   const ended = await app.engine.get(id);

@@ -41,6 +41,7 @@ export const answerSchema = z.object({
   profile: z.string(),
   cost: z.number().nullable().describe("US dollars, where it is known"),
   durationMs: z.number(),
+  next: z.string().optional().describe("What to do to get the answer, where there is none yet"),
   waitsFor: z
     .array(z.object({ approvalId: z.string(), tool: z.string(), arguments: z.string(), why: z.string() }))
     .optional(),
@@ -134,11 +135,14 @@ export async function tellAnswer(outcome: Outcome, responseId: string, app: App)
     const lines = waitsFor.map(
       (one) => `- ${one.tool} ${one.arguments.slice(0, 500)} (${one.why}): rotunda approve ${one.approvalId.slice(-8)}`,
     );
-    const text = `Waiting for a person to allow a call:\n${lines.join("\n")}\n\nResponse ID: ${responseId}\n\nOnce it is answered, call ask_wait with taskId ${responseId}.`;
-    return say(text, { ...facts, waitsFor });
+    const next = `Once it is answered, call ask_wait with taskId ${responseId}.`;
+    const text = `Waiting for a person to allow a call:\n${lines.join("\n")}\n\nResponse ID: ${responseId}\n\n${next}`;
+    return say(text, { ...facts, next, waitsFor });
   }
-  const text = `Still running, nothing is lost.\n\nResponse ID: ${responseId}\n\nCall ask_wait with taskId ${responseId} to get the answer (ask_status tells how it stands).`;
-  return say(text, facts);
+  // Some clients show their model the structured content alone.
+  const next = `Call ask_wait with taskId ${responseId} to get the answer (ask_status tells how it stands).`;
+  const text = `Still running, nothing is lost.\n\nResponse ID: ${responseId}\n\n${next}`;
+  return say(text, { ...facts, next });
 }
 
 function tellEnd(app: App, response: FullResponse): Result {
@@ -164,10 +168,9 @@ export function branch(session: Session, given: Question, context: ServerContext
 
 export async function askAsync(session: Session, given: Question): Promise<Result> {
   const { app, id: taskId } = await begin(session, given);
-  return say(
-    `Task started successfully. Use ask_status with task ID: ${taskId}`,
-    factsOf(app, await app.engine.get(taskId)),
-  );
+  const facts = factsOf(app, await app.engine.get(taskId));
+  const next = `Use ask_status with task ID: ${taskId}`;
+  return say(`Task started successfully. ${next}`, { ...facts, next });
 }
 
 export function askWait(

@@ -7,10 +7,12 @@
 import { createHmac } from "node:crypto";
 import { createRequestStateCodec } from "@modelcontextprotocol/server";
 import type { App } from "../../types/app.ts";
+import { RotundaError } from "../../types/error.ts";
 import type { McpCaller, McpEndpoints, McpRequest } from "../../types/mcp.ts";
 import { ensureLocalToken } from "../../util/local-token.ts";
 import type { Pending } from "./asking.ts";
 import { Endpoint } from "./endpoint.ts";
+import type { GatewayEndpoint } from "./gateway.ts";
 import { rotundaServer } from "./rotunda-server.ts";
 
 export interface EndpointsOptions {
@@ -44,9 +46,29 @@ export function createMcpEndpoints({ app, version, onerror }: EndpointsOptions):
         }),
     });
 
+  const gateways = new Map<string, Promise<GatewayEndpoint>>();
+  const gateway = async (name: string, caller: McpCaller) => {
+    const profile = name === "hub" ? undefined : name.slice("hub/".length);
+    const names = (await app.profiles()).map((one) => one.name);
+    if (profile !== undefined && !names.includes(profile)) return undefined;
+    // Whoever may use some profiles alone sees what those may use.
+    if (!(profile === undefined ? names : [profile]).every((one) => caller.mayUseProfile(one)))
+      throw new RotundaError(
+        "insufficient_scope",
+        "This token may use some profiles only: /mcp/hub/PROFILE is theirs.",
+      );
+    let made = gateways.get(name);
+    if (!made) {
+      const { GatewayEndpoint: GatewayHere } = await import("./gateway.ts");
+      made = gateways.get(name) ?? GatewayHere.create({ app, profile, version, key, ...(onerror && { onerror }) });
+      gateways.set(name, made);
+    }
+    return made;
+  };
+
   return {
     async answer(name: string, request: McpRequest) {
-      if (name !== "rotunda") return undefined;
+      if (name !== "rotunda") return (await gateway(name, request.caller))?.answer(request);
       const endpoint = made.get(name) ?? rotunda();
       made.set(name, endpoint);
       return (await endpoint).answer(request);
@@ -54,7 +76,7 @@ export function createMcpEndpoints({ app, version, onerror }: EndpointsOptions):
     leave: () => leaving.abort(),
     async close() {
       leaving.abort();
-      for (const endpoint of made.values()) await (await endpoint).close();
+      for (const endpoint of [...made.values(), ...gateways.values()]) await (await endpoint).close();
     },
   };
 }

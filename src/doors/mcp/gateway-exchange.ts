@@ -8,10 +8,10 @@
 import { randomUUID } from "node:crypto";
 import type { ServerContext } from "@modelcontextprotocol/server";
 import type { GatewayCaller, Generation } from "../../types/gateway.ts";
-import type { JsonObject } from "../../types/json.ts";
+import { isJsonObject, type JsonObject } from "../../types/json.ts";
 
 /** Milliseconds that a person has. */
-const PATIENCE = 10 * 60_000;
+export const PATIENCE = 10 * 60_000;
 const MOST_HELD = 1_000;
 const LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
@@ -22,10 +22,19 @@ const NEEDED: Record<string, string> = {
   "roots/list": "roots",
 };
 
-/** Takes a result as it is. */
-export const anyResult = {
-  "~standard": { version: 1, vendor: "rotunda", validate: (value: unknown) => ({ value: value as JsonObject }) },
-} as const;
+interface AnyJson {
+  readonly "~standard": {
+    readonly version: 1;
+    readonly vendor: string;
+    readonly types?: { readonly input: JsonObject; readonly output: JsonObject };
+    validate(value: unknown): { value: JsonObject };
+  };
+}
+
+/** Takes parameters and results as they are. */
+export const anyJson: AnyJson = {
+  "~standard": { version: 1, vendor: "rotunda", validate: (value) => ({ value: isJsonObject(value) ? value : {} }) },
+};
 
 export interface ExchangeOptions {
   owner: string;
@@ -159,7 +168,7 @@ export class Exchange {
       return Promise.reject(Object.assign(error, { code: -32_601 }));
     }
     if (generation === "legacy") {
-      return this.#context.mcpReq.send({ method, params }, anyResult, { timeout: PATIENCE, signal });
+      return this.#context.mcpReq.send({ method, params }, anyJson, { timeout: PATIENCE, signal });
     }
     return new Promise((resolve, reject) => {
       const key = randomUUID();

@@ -12,7 +12,9 @@ const SHOWN = 4_000;
 
 export function permissionForm(tool: string, input: JsonObject, why: string) {
   const written = canonicalJson(input);
-  const shown = visible(written.length > SHOWN ? `${written.slice(0, SHOWN)} … (${written.length} characters)` : written);
+  const shown = visible(
+    written.length > SHOWN ? `${written.slice(0, SHOWN)} … (${written.length} characters)` : written,
+  );
   return {
     message: `May ${visible(tool)} be called with ${shown}?\n(${visible(why)})`,
     requestedSchema: {

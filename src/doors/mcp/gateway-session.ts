@@ -15,7 +15,7 @@ import type { McpCaller } from "../../types/mcp.ts";
 import { canonicalJson } from "../../util/canonical.ts";
 import { TOOL_SEARCH } from "../../util/tool-search.ts";
 import { type Catalog, type Found, type FoundTool, pageOf, wrap } from "./gateway-catalog.ts";
-import { Exchange, type ExchangeOptions, type Held } from "./gateway-exchange.ts";
+import { anyJson, Exchange, type ExchangeOptions, type Held, PATIENCE } from "./gateway-exchange.ts";
 import type { Outputs } from "./gateway-outputs.ts";
 import { permissionForm, permissionOf } from "./gateway-permission.ts";
 import { CALL_TOOL, foundText, READ_OUTPUT, readOutputTool, searchingTools, tokensOf } from "./gateway-tools.ts";
@@ -43,8 +43,8 @@ export interface GatewaySessionOptions {
   held: Held;
   codec: RequestStateCodec<GatewayState>;
   exchange(context: ServerContext): ExchangeOptions;
-  /** Where the client's protocol does not know results that are no objects. */
-  project(result: JsonObject, outputSchema: JsonObject | undefined): JsonObject;
+  /** Set where the client's protocol does not know structured results that are no objects. */
+  project?: (result: JsonObject, outputSchema: JsonObject | undefined) => JsonObject;
 }
 
 const INVALID_PARAMS = -32_602;
@@ -154,29 +154,24 @@ export class GatewaySession {
     const state = stateIn(context, of);
     const judged = state.held === undefined ? await this.#judge(found, input, of, state, context) : undefined;
     if (judged && "result" in judged) return judged.result;
-    const allowed = judged?.asked === true || state.allowed === true;
+    const allowed = (judged !== undefined && "asked" in judged) || state.allowed === true;
     const options = { workspace: caller.workspace, by: caller.owner, door: "mcp", ...(judged && { judged }) };
-    return this.#inRounds(
-      of,
-      { ...state, ...(allowed && { allowed: true }) },
-      context,
-      (exchange) => async () => {
-        let answer: GatewayAnswer | undefined;
-        let sent = "";
-        const performed = await app.engine.call(found.tool.name, input, {
-          ...options,
-          signal: exchange.signal,
-          perform: async (signal) => {
-            answer = await this.#send(found.server, "tools/call", params, state, context, exchange.caller(signal));
-            sent = JSON.stringify(answer.result);
-            return { text: sent, ...(answer.result.isError === true && { isError: true }) };
-          },
-        });
-        if (!answer) throw new Error("the call was not made");
-        const clean: JsonObject = performed.text === sent ? answer.result : JSON.parse(performed.text);
-        return this.#shown(clean, answer.generation, found);
-      },
-    );
+    return this.#inRounds(of, { ...state, ...(allowed && { allowed: true }) }, context, (exchange) => async () => {
+      let answer: GatewayAnswer | undefined;
+      let sent = "";
+      const performed = await app.engine.call(found.tool.name, input, {
+        ...options,
+        signal: exchange.signal,
+        perform: async (signal) => {
+          answer = await this.#send(found.server, "tools/call", params, state, context, exchange.caller(signal));
+          sent = JSON.stringify(answer.result);
+          return { text: sent, ...(answer.result.isError === true && { isError: true }) };
+        },
+      });
+      if (!answer) throw new Error("the call was not made");
+      const clean: JsonObject = performed.text === sent ? answer.result : JSON.parse(performed.text);
+      return this.#shown(clean, answer.generation, found);
+    });
   }
 
   /** Whether it may be called; the person at the client is asked where the rules say so. */
@@ -202,11 +197,15 @@ export class GatewaySession {
     };
     if (state.asked) return decided(context.mcpReq.inputResponses?.[PERMISSION]);
     const { elicitation } = capabilities;
-    const forms = isJsonObject(elicitation) && (elicitation.form !== undefined || Object.keys(elicitation).length === 0);
+    const forms =
+      isJsonObject(elicitation) && (elicitation.form !== undefined || Object.keys(elicitation).length === 0);
     if (!forms || !caller.may("approve")) return { ...verdict, why: `${verdict.why}. ${REMEDY(tool.name)}` };
     if (generation === "legacy") {
       const { signal } = context.mcpReq;
-      return decided(await context.mcpReq.elicitInput(form, { timeout: 600_000, signal }).catch(() => undefined));
+      const question = { method: "elicitation/create", params: { ...form } };
+      return decided(
+        await context.mcpReq.send(question, anyJson, { timeout: PATIENCE, signal }).catch(() => undefined),
+      );
     }
     const requestState = await this.#options.codec.mint({ of, asked: true }, context);
     const question = { method: "elicitation/create", params: { mode: "form", ...form } };
@@ -217,7 +216,7 @@ export class GatewaySession {
     if (result.resultType === "input_required") return result;
     const { outputs, caller, project } = this.#options;
     const cut = outputs.cut(this.#addressed(result, found.server), this.#limit, caller.owner);
-    if (generation !== "modern" || result.structuredContent === undefined) return cut;
+    if (!project || generation !== "modern" || result.structuredContent === undefined) return cut;
     const listed = await found.server.list("tools").catch(() => []);
     const schema = listed.find(({ name }) => name === found.own)?.outputSchema;
     return project(cut, isJsonObject(schema) ? schema : undefined);
@@ -226,7 +225,9 @@ export class GatewaySession {
   async #search(input: JsonObject): Promise<JsonObject> {
     const { catalog } = this.#options;
     const tools = await catalog.knownTools();
-    const names = new Map(await Promise.all(tools.map(async (tool) => [tool, await catalog.exposedName(tool)] as const)));
+    const names = new Map(
+      await Promise.all(tools.map(async (tool) => [tool, await catalog.exposedName(tool)] as const)),
+    );
     return text(foundText(tools, names, input));
   }
 
@@ -340,8 +341,10 @@ const REMEDY = (tool: string) =>
 
 /** The request that a state is for: another one is not answered with it. */
 function identityOf(method: string, params: JsonObject): string {
-  const { _meta: _meta, ...rest } = params;
-  return createHash("sha256").update(`${method}\n${canonicalJson(rest)}`).digest("base64url");
+  const { _meta, ...rest } = params;
+  return createHash("sha256")
+    .update(`${method}\n${canonicalJson(rest)}`)
+    .digest("base64url");
 }
 
 function stateIn(context: ServerContext, of: string): GatewayState {
