@@ -173,7 +173,13 @@ export async function answeredCalls(store: Store, parent: ResponseNode, input: r
     const known = { ...(tool && { tool }), ...(rewritten && { rewritten }), ...(model && { model }) };
     const meta = { ...known, ...(agent && { agent }), callId: item.id };
     const last = position === answered.length - 1;
-    return { side: "output", position, turn: 1, item, meta: last ? { ...meta, finish: "tool_calls", ...(raw && { raw }) } : meta };
+    return {
+      side: "output",
+      position,
+      turn: 1,
+      item,
+      meta: last ? { ...meta, finish: "tool_calls", ...(raw && { raw }) } : meta,
+    };
   });
 }
 

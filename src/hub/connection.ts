@@ -237,7 +237,8 @@ export class Connection {
 
   async #use<T>(signal: AbortSignal, work: (session: Session) => Promise<T>): Promise<T> {
     // The opening is shared: a caller that gives up leaves it to the others.
-    const session = this.#session ?? (await orCancelled(() => this.open(), signal));
+    const live = signal.aborted ? undefined : this.#session;
+    const session = live ?? (await orCancelled(() => this.open(), signal));
     try {
       const result = await work(session);
       this.#circuit.succeed();

@@ -68,6 +68,8 @@ real(`it answers, resumes and branches (${SKIPPED})`, { timeout: 90_000 }, async
     turn(app, "and now right", { previousResponseId: first.id }),
   ]);
   expect([app.engine.textOf(left), app.engine.textOf(right)]).toEqual(["went left", "went right"]);
+  // The cost is that of the turn, not of the session that it took up.
+  expect(left.usage.cost).toBeCloseTo(first.usage.cost ?? 0, 6);
   const leftAsked = upstream.requests.find(({ text }) => text.includes("and now left"));
   expect(leftAsked?.text).toContain("Hello there");
   expect(leftAsked?.text).not.toContain("and now right");
