@@ -125,6 +125,6 @@ export class Callers {
       this.#asked.delete(String(id));
     }
     if (!cancel.signal.aborted)
-      console.error("SEND", id, JSON.stringify(answer)), await transport.send({ jsonrpc: "2.0", id, ...answer } as JSONRPCMessage).catch((e) => console.error("X", e));
+      await transport.send({ jsonrpc: "2.0", id, ...answer } as JSONRPCMessage).catch(() => undefined);
   }
 }

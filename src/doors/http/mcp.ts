@@ -10,7 +10,7 @@ import type { App } from "../../types/app.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { Json } from "../../types/json.ts";
 import type { McpCaller } from "../../types/mcp.ts";
-import { ownApproval, ownNode } from "./access.ts";
+import { mayAdminister, ownApproval, ownNode } from "./access.ts";
 import { requireScope } from "./authenticate.ts";
 import type { RequestContext } from "./context.ts";
 import { goOn, resume } from "./go-on.ts";
@@ -86,7 +86,7 @@ function callerOf(context: RequestContext): McpCaller {
     local: identity.local,
     workspace,
     app: async (folder) => (folder === undefined || folder === workspace ? services.app : services.appFor(folder)),
-    may: (scope) => identity.scopes.includes(scope),
+    may: (scope) => (scope === "admin" ? mayAdminister(context) : identity.scopes.includes(scope)),
     mayUseProfile: (profile) => mayUseProfile(identity, profile),
     async start(app: App, request) {
       const release = await context.acquireRun();

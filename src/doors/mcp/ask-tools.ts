@@ -47,6 +47,8 @@ export const answerSchema = z.object({
     .optional(),
 });
 
+const NEEDED = { default: undefined, plan: undefined, acceptEdits: "approve", bypassPermissions: "admin" } as const;
+
 const MODES = { default: "ask", acceptEdits: "accept-edits", bypassPermissions: "auto", plan: "plan" } as const;
 
 /** Starts the turn that a question asks for. */
@@ -62,8 +64,10 @@ export async function begin(session: Session, given: Question, fresh = false): P
     ...(given.maxTurns !== undefined && { limits: { turns: given.maxTurns } }),
     ...(given.permissionMode !== undefined && { mode: MODES[given.permissionMode] }),
   };
-  if (given.permissionMode === "bypassPermissions" && !caller.may("admin")) {
-    throw new RotundaError("insufficient_scope", "permissionMode bypassPermissions needs the scope admin");
+  // Who may not answer questions may not have them skipped either.
+  const needed = given.permissionMode && NEEDED[given.permissionMode];
+  if (needed !== undefined && !caller.may(needed)) {
+    throw new RotundaError("insufficient_scope", `permissionMode ${given.permissionMode} needs the scope ${needed}`);
   }
   const { systemPrompt, appendSystemPrompt } = given;
   if (systemPrompt !== undefined || appendSystemPrompt !== undefined) {

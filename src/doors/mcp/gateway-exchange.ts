@@ -168,7 +168,13 @@ export class Exchange {
       return Promise.reject(Object.assign(error, { code: -32_601 }));
     }
     if (generation === "legacy") {
-      return this.#context.mcpReq.send({ method, params }, anyJson, { timeout: PATIENCE, signal });
+      return this.#context.mcpReq.send({ method, params }, anyJson, { timeout: PATIENCE, signal }).then(
+        (r) => (console.error("GOT", r), r),
+        (e) => {
+          console.error("ERR", e);
+          throw e;
+        },
+      );
     }
     return new Promise((resolve, reject) => {
       const key = randomUUID();
