@@ -1,5 +1,5 @@
 /** One conversation through every door: two MCP clients, an HTTP client and the command line; and a crash of all. */
-import { spawnSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -34,9 +34,15 @@ test("G2: two MCP clients, HTTP and the command line go on and branch; killed in
   const { PATH = "" } = process.env;
   const state = join(folder, "state");
   const env = { PATH, HOME: folder, ROTUNDA_HOME: state, ROTUNDA_CONFIG: file, NO_COLOR: "1" };
+  // Not one that waits here: the endpoint lives in this process.
   const cli = (...args: string[]) =>
-    spawnSync(process.execPath, [program, ...args], { cwd: workspace, env, encoding: "utf8" });
-  later(() => void cli("stop"));
+    new Promise<string>((resolve) => {
+      const child = execFile(process.execPath, [program, ...args], { cwd: workspace, env }, (_error, stdout) =>
+        resolve(stdout),
+      );
+      child.stdin?.end();
+    });
+  later(async () => void (await cli("stop")));
   const editor = async () => {
     const client = newClient({}, "legacy");
     const args = [program, "mcp"];
@@ -65,11 +71,11 @@ test("G2: two MCP clients, HTTP and the command line go on and branch; killed in
     body: JSON.stringify({ model: "test-model", input: "three", previous_response_id: idIn(second.text) }),
   });
   const third = (await answer.json()) as { id: string };
-  const fourth = cli("chat", "--from", third.id, "four");
-  expect(fourth.stdout).toContain('heard "one", "two", "three", "four"');
+  const fourth = await cli("chat", "--from", third.id, "four");
+  expect(fourth).toContain('heard "one", "two", "three", "four"');
   const branched = await call(one.client, "branch", { prompt: "other", previousResponseId: idIn(second.text) });
   expect(branched.text).toContain('heard "one", "two", "other"');
-  expect(cli("log").stdout.split("\n").length).toBeGreaterThan(4);
+  expect((await cli("log")).split("\n").length).toBeGreaterThan(4);
 
   hang = true;
   const started = await call(one.client, "ask_async", { prompt: "five", previousResponseId: third.id });

@@ -167,15 +167,8 @@ export class Exchange {
       const error = new Error(`the client that made this call cannot be asked (${method})`);
       return Promise.reject(Object.assign(error, { code: -32_601 }));
     }
-    if (generation === "legacy") {
-      return this.#context.mcpReq.send({ method, params }, anyJson, { timeout: PATIENCE, signal }).then(
-        (r) => (console.error("GOT", r), r),
-        (e) => {
-          console.error("ERR", e);
-          throw e;
-        },
-      );
-    }
+    if (generation === "legacy")
+      return this.#context.mcpReq.send({ method, params }, anyJson, { timeout: PATIENCE, signal });
     return new Promise((resolve, reject) => {
       const key = randomUUID();
       const cancel = () => {

@@ -115,7 +115,6 @@ export class GatewayEndpoint {
   }
 
   async answer(request: McpRequest): Promise<Response> {
-    console.error("ANSWER", request.method, JSON.stringify(request.body)?.slice(0, 300));
     const { body, headers, signal } = request;
     if (isJsonObject(body) && typeof body.method === "string") {
       const session = headers.get("mcp-session-id");
@@ -155,7 +154,6 @@ export class GatewayEndpoint {
         },
       },
     );
-    const n = Math.random(); console.error("SERVE", era, n, new Error().stack); server.onerror = (e) => console.error("SERVERERR", n, String(e).slice(0,100), (server as any)._responseHandlers);
     const listener: Listener = { server, level: undefined, subscriptions: new Map() };
     const exchange = (context: ServerContext): ExchangeOptions => {
       const { envelope } = context.mcpReq;
