@@ -183,6 +183,7 @@ const families: Record<string, string> = {
   N: "What users of notion-open-agent rely on",
   F: "What users of Finta rely on",
   P: "What users of Polybrain rely on",
+  C: "What users of the Claude bridge rely on",
   S: "What users of SpeakMCP server rely on",
   B: "Promises that the earlier systems made and broke",
   U: "Faults of model endpoints",
