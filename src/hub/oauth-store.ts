@@ -7,25 +7,23 @@
  * elsewhere; it is replaced whole or not at all; whoever changes it holds the lock, which holds between processes and
  * dies with the one that holds it.
  */
-import { createHash, randomBytes } from "node:crypto";
-import { linkSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
-import { mkdir, open, rename, rm, writeFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+import { mkdir, open, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import type {
   AuthorizationServerMetadata,
   StoredOAuthClientInformation,
   StoredOAuthTokens,
 } from "@modelcontextprotocol/client";
+import { aside, lockFile } from "../util/file-lock.ts";
 import { KeyedLock } from "../util/keyed-lock.ts";
-import { newProcessName, processState } from "../util/process-name.ts";
 import { isObject } from "./definitions.ts";
 
 const VERSION = 1;
 /** Milliseconds: a refresh is one request, and requests end. */
 const LOCK_PATIENCE = 45_000;
 const LOCK_AGE = 60_000;
-const LOCK_PAUSE = 25;
 
 export interface StoredLogin {
   /** Of the authorization server: tokens and client mean nothing to another one. */
@@ -90,7 +88,7 @@ export class OAuthStore {
   async change(change: (file: OAuthFile) => Promise<OAuthFile | undefined> | OAuthFile | undefined): Promise<void> {
     await inProcess.run(this.#path, async () => {
       await mkdir(this.#directory, { recursive: true, mode: 0o700 });
-      const unlock = await lock(`${this.#path}.lock`);
+      const unlock = await lockFile(`${this.#path}.lock`, { patience: LOCK_PATIENCE, age: LOCK_AGE });
       try {
         const next = await change(readFile(this.#path));
         if (next) await this.#write(next);
@@ -133,65 +131,4 @@ function readFile(path: string): OAuthFile {
   if (isObject(login) && isObject(login.client) && isObject(login.tokens) && typeof login.issuer === "string")
     file.login = login as unknown as StoredLogin;
   return file;
-}
-
-/** The file's text names who holds it: a process that has died holds nothing. */
-async function lock(path: string): Promise<() => void> {
-  const name = newProcessName();
-  const giveUp = Date.now() + LOCK_PATIENCE;
-  const draft = aside(path);
-  await writeFile(draft, name, { mode: 0o600 });
-  try {
-    while (!linked(draft, path)) {
-      if (isAbandoned(path)) takeAway(path);
-      else if (Date.now() > giveUp) throw new Error(`another process is logging in to this server (${path})`);
-      else await sleep(LOCK_PAUSE);
-    }
-  } finally {
-    rmSync(draft, { force: true });
-  }
-  return () => {
-    if (holder(path) === name) rmSync(path, { force: true });
-  };
-}
-
-/** A link and not a new file: whoever reads it finds a whole name in it. */
-function linked(draft: string, path: string): boolean {
-  try {
-    linkSync(draft, path);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-    return false;
-  }
-}
-
-function aside(path: string): string {
-  return `${path}.${process.pid}.${randomBytes(4).toString("hex")}.tmp`;
-}
-
-function holder(path: string): string | undefined {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return undefined;
-  }
-}
-
-function isAbandoned(path: string): boolean {
-  const made = statSync(path, { throwIfNoEntry: false })?.mtimeMs;
-  if (made === undefined) return false;
-  return processState(holder(path) ?? "") === "dead" || Date.now() - made > LOCK_AGE;
-}
-
-/** Two may find it abandoned, and the second one must not take the lock that the first one has made since. */
-function takeAway(path: string): void {
-  const away = aside(path);
-  try {
-    renameSync(path, away);
-  } catch {
-    return;
-  }
-  if (!isAbandoned(away)) linked(away, path);
-  rmSync(away, { force: true });
 }

@@ -5,21 +5,12 @@
  * had when it wrote it; so never to a process that has come by the same pid.
  */
 import { spawn } from "node:child_process";
-import {
-  closeSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  readSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { closeSync, mkdirSync, openSync, readSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
+import { lockFile } from "../../util/file-lock.ts";
 import { nodeHttp } from "../../util/node-http.ts";
-import { newProcessName, processState } from "../../util/process-name.ts";
+import { processState } from "../../util/process-name.ts";
 import { readServerFile, type ServerFile } from "../../util/server-file.ts";
 import { visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
@@ -59,39 +50,14 @@ export async function launchServer(
   workspace: string,
 ): Promise<Launched> {
   const path = join(stateDirectory, "server.log");
-  const unlock = await lock(stateDirectory);
+  mkdirSync(stateDirectory, { recursive: true, mode: 0o700 });
+  const unlock = await lockFile(join(stateDirectory, "server.lock"), { patience: 2 * START, age: 2 * START });
   try {
     const running = readServerFile(stateDirectory);
     if (running) return { server: running, own: false, log: path, said: "" };
     return await spawnServer(stateDirectory, flags, workspace, path);
   } finally {
     unlock();
-  }
-}
-
-/** Waits until nobody else is starting a server of this directory; returns the release. */
-async function lock(stateDirectory: string): Promise<() => void> {
-  mkdirSync(stateDirectory, { recursive: true, mode: 0o700 });
-  const path = join(stateDirectory, "server.lock");
-  const own = newProcessName();
-  for (let passed = 0; passed < 2 * START; passed += LOOK) {
-    try {
-      writeFileSync(path, own, { flag: "wx", mode: 0o600 });
-      return () => rmSync(path, { force: true });
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-    }
-    if (processState(holderOf(path)) === "dead") rmSync(path, { force: true });
-    await wait(LOOK);
-  }
-  return () => undefined;
-}
-
-function holderOf(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
   }
 }
 
