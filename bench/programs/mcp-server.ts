@@ -25,6 +25,6 @@ for await (const line of createInterface({ input: process.stdin })) {
         }
       : method === "tools/list"
         ? { tools }
-        : {};
+        : method === "tools/call" ? { content: [{ type: "text", text: "hi" }] } : {};
   process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", id, result })}\n`);
 }

@@ -107,3 +107,16 @@ test("who speaks to a model gets the endpoint's own defaults, who speaks to an a
   await served.respond({ model: "profile/general", input: "Hi" });
   expect(served.upstream.requests[1]?.body).toHaveProperty("max_tokens");
 });
+
+test("/metrics counts the tokens and the money of what ended, each response once", async () => {
+  const usage = { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12, cost: 0.25 };
+  const served = await serve(() => ({ text: "ok", usage }));
+  await served.respond({ model: "test-model", input: "one" });
+  await served.fetch("/v1/chat/completions", {
+    json: { model: "test-model", messages: [{ role: "user", content: "two" }] },
+  });
+  const text = await (await served.fetch("/metrics")).text();
+  expect(text).toContain('rotunda_tokens_total{kind="input"} 14\n');
+  expect(text).toContain('rotunda_tokens_total{kind="output"} 10\n');
+  expect(text).toContain("rotunda_cost_dollars_total 0.5\n");
+});

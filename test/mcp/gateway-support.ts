@@ -66,7 +66,9 @@ export async function startGateway(
     },
     journal(server) {
       try {
-        return readFileSync(join(folder, `${server}.journal`), "utf8").trimEnd().split("\n");
+        return readFileSync(join(folder, `${server}.journal`), "utf8")
+          .trimEnd()
+          .split("\n");
       } catch {
         return [];
       }

@@ -9,6 +9,7 @@ import type { App } from "../../types/app.ts";
 import { readBody } from "./body.ts";
 import { describeError } from "./errors.ts";
 import { type Identity, NOBODY } from "./identity.ts";
+import type { Release } from "./limits.ts";
 import type { Route } from "./routes.ts";
 import type { Services } from "./services.ts";
 import { openStream, type StreamOptions } from "./sse.ts";
@@ -144,7 +145,7 @@ export class RequestContext {
    * One more run of this identity; call what it resolves with when the run has ended. Throws `rate_limited`
    * when it has too many, or has used what it may use in a day.
    */
-  acquireRun(): Promise<() => void> {
+  acquireRun(): Promise<Release> {
     return this.services.limits.acquireRun(this.identity);
   }
 

@@ -3,7 +3,7 @@
  *
  * Invariant: counted in memory, for this process; a token that is over its limit costs the others nothing.
  */
-import type { Owner } from "../../types/response.ts";
+import type { Owner, ResponseNode } from "../../types/response.ts";
 import { DoorError } from "./errors.ts";
 import type { Identity } from "./identity.ts";
 
@@ -25,9 +25,12 @@ export class Limits {
   readonly #runs = new Map<Owner, number>();
   readonly #use = new Map<Owner, { at: number; value: ReturnType<UsageToday> }>();
   readonly #usageToday: UsageToday | undefined;
+  readonly #ended: (node: ResponseNode) => void;
 
-  constructor(usageToday?: UsageToday) {
+  /** `ended` hears of each response that ends here, once. */
+  constructor(usageToday?: UsageToday, ended: (node: ResponseNode) => void = () => undefined) {
     this.#usageToday = usageToday;
+    this.#ended = ended;
   }
 
   /** Runs that have not ended, of everybody. */
@@ -58,8 +61,8 @@ export class Limits {
     bucket.left--;
   }
 
-  /** One more run; call what it resolves with when the run has ended. Throws `rate_limited`. */
-  async acquireRun({ owner, limits }: Identity): Promise<() => void> {
+  /** One more run; call what it resolves with, and with what came of it, when it has ended. Throws `rate_limited`. */
+  async acquireRun({ owner, limits }: Identity): Promise<Release> {
     // Taken before the day's use is asked for, so that two requests at one moment cannot both be the last one.
     const release = this.#takeRun(owner, limits.concurrentRuns);
     try {
@@ -81,16 +84,17 @@ export class Limits {
     ended.then(release, release);
   }
 
-  #takeRun(owner: Owner, most: number): () => void {
+  #takeRun(owner: Owner, most: number): Release {
     const running = this.#runs.get(owner) ?? 0;
     if (running >= most) {
       throw new DoorError("rate_limited", `This token may have ${most} runs at once.`, { retryAfter: 1 });
     }
     this.#runs.set(owner, running + 1);
     let released = false;
-    return () => {
+    return (outcome) => {
       if (released) return;
       released = true;
+      if (isEnded(outcome)) this.#ended(outcome);
       // What it has used counts for the very next one.
       this.#use.delete(owner);
       const left = (this.#runs.get(owner) ?? 1) - 1;
@@ -108,6 +112,15 @@ export class Limits {
     this.#use.set(owner, { at: now, value });
     return value;
   }
+}
+
+/** `outcome`: the response, or why there is none. */
+export type Release = (outcome?: unknown) => void;
+
+function isEnded(outcome: unknown): outcome is ResponseNode {
+  return (
+    typeof outcome === "object" && outcome !== null && "usage" in outcome && "endedAt" in outcome && !!outcome.endedAt
+  );
 }
 
 function overDay(what: string): DoorError {

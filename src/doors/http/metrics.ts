@@ -3,7 +3,9 @@
  *
  * Invariant: labels come from the table of routes and from status codes, never from a client.
  */
+
 import { monitorEventLoopDelay } from "node:perf_hooks";
+import type { ResponseNode } from "../../types/response.ts";
 
 /** Upper bounds of the histogram's steps, in seconds. */
 const STEPS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
@@ -51,10 +53,18 @@ export class Metrics {
   unhandledRejections = 0;
   /** Bytes that were no HTTP. */
   malformed = 0;
-  /** Counted by whoever ends a response. */
   readonly tokens = { input: 0, output: 0 };
+  /** US dollars, where endpoints said what they cost. */
+  cost = 0;
   /** Made when it is first asked for: it wakes the process many times a second. */
   #delay: ReturnType<typeof monitorEventLoopDelay> | undefined;
+
+  /** A response has ended that was asked for here. */
+  ended({ usage }: ResponseNode): void {
+    this.tokens.input += usage.input_tokens;
+    this.tokens.output += usage.output_tokens;
+    this.cost += usage.cost ?? 0;
+  }
 
   route(method: string, path: string): RouteMetrics {
     const made = new RouteMetrics(method, path);
@@ -93,6 +103,7 @@ export class Metrics {
       ['{kind="input"}', this.tokens.input],
       ['{kind="output"}', this.tokens.output],
     ]);
+    single("rotunda_cost_dollars_total", "counter", "What they cost, where endpoints say it.", this.cost);
     const memory = process.memoryUsage();
     single("process_resident_memory_bytes", "gauge", "Resident memory.", memory.rss);
     single("nodejs_heap_size_used_bytes", "gauge", "JavaScript heap in use.", memory.heapUsed);

@@ -127,7 +127,9 @@ class Door implements HttpDoor {
       appFor: options.appFor ?? (async () => app),
       mcp: options.mcp,
       allowRemoteAdmin: options.allowRemoteAdmin ?? false,
-      limits: new Limits(options.usageToday ?? ((owner) => app.store.usedOn(owner, Date.now()))),
+      limits: new Limits(options.usageToday ?? ((owner) => app.store.usedOn(owner, Date.now())), (node) =>
+        metrics.ended(node),
+      ),
       streams: new Streams(lookUp, options.streamComment),
       metrics,
       bodyLimit,

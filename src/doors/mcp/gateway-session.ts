@@ -143,7 +143,8 @@ export class GatewaySession {
     try {
       return await this.#callTool({ ...params, name: found.own }, input, found, context);
     } catch (error) {
-      if (error instanceof GatewayError && error.answered) throw error;
+      // What is wrong with the request itself is no result of the tool.
+      if (error instanceof GatewayError && (error.answered || error.code === INVALID_PARAMS)) throw error;
       return failed(this.#options.app.redact(messageOf(error)));
     }
   }
