@@ -9,6 +9,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
 import { dirname } from "node:path";
 import { parseArgs } from "node:util";
+import { gateway } from "./gateway.ts";
 import { crowd, longConversation, step } from "./in-process.ts";
 import type { Measurement, Row } from "./measurement.ts";
 import { bytes, memory, servers, startUp } from "./one-shot.ts";
@@ -30,6 +31,7 @@ const measurements: readonly Measurement[] = [
   streams,
   stored,
   ready,
+  gateway,
 ];
 
 const { values: flags } = parseArgs({

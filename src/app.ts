@@ -25,6 +25,7 @@ import type { Notice, Notify } from "./types/event.ts";
 import type { Model } from "./types/model.ts";
 import type { ManagedProfiles, ManagedSettings } from "./types/settings.ts";
 import type { Tool, ToolSource } from "./types/tool.ts";
+import { ownServer } from "./util/instance.ts";
 import { type Once, once, onceFor } from "./util/once.ts";
 import type { ContainRequest, Sandbox } from "./util/sandbox.ts";
 import { createRedactor, type Redact } from "./util/secrets.ts";
@@ -134,7 +135,8 @@ class Builder {
         configs: named,
         launch: async (asked: ContainRequest) => (await this.#now.sandbox()).contain(asked),
       };
-      const made = createModelRegistry({ configs, environment, probeLocal: true, redact: this.#redact, agents });
+      const parts = { configs, environment, agents, ...ownServer(this.state) };
+      const made = createModelRegistry({ ...parts, probeLocal: true, redact: this.#redact });
       for (const model of this.#options.models ?? []) made.register(model);
       return made;
     });

@@ -4,6 +4,7 @@
  * Invariant: nothing is floating: whatever goes wrong becomes one line on stderr and an exit code.
  */
 import type { Makers } from "./doors/cli/app-flags.ts";
+import type { App } from "./types/app.ts";
 import { once } from "./util/once.ts";
 
 export async function main(argv: readonly string[]): Promise<void> {
@@ -23,6 +24,9 @@ export async function main(argv: readonly string[]): Promise<void> {
   process.exitCode ??= exitCode;
 }
 
+/** The configuration file that an app was made with, where one was named. */
+const named = new WeakMap<App, string | undefined>();
+
 const makers: Makers = {
   async app(flags, notify, workspace, change) {
     const [{ loadConfig }, { createApp }] = await Promise.all([import("./config/load.ts"), import("./app.ts")]);
@@ -32,7 +36,9 @@ const makers: Makers = {
     };
     const config = await load();
     for (const text of config.warnings) notify({ responseId: null, level: "warn", topic: "config", text });
-    return createApp({ config, workspace, environment: config.environment, load, notify });
+    const app = await createApp({ config, workspace, environment: config.environment, load, notify });
+    named.set(app, flags.config);
+    return app;
   },
   async setUp() {
     const { createSetUp } = await import("./config/set-up.ts");
@@ -51,6 +57,17 @@ const makers: Makers = {
     });
     const door = createHttpDoor(app, { ...flags, appFor, mcp });
     const upkeep = new Upkeep(door.services);
+    const { watchConfig } = await import("./config/watch.ts");
+    const unwatch = watchConfig(
+      { workspace: app.workspace, environment: process.env, explicit: named.get(app) },
+      () => {
+        const tell = (level: string, text: string) => door.services.log({ level, text });
+        app.reload().then(
+          () => tell("info", "the configuration has changed and is in force"),
+          (error: Error) => tell("error", `the configuration has changed, and the old one stays: ${error.message}`),
+        );
+      },
+    );
     return {
       async listen() {
         await upkeep.prepare();
@@ -59,6 +76,7 @@ const makers: Makers = {
       open: door.open,
       takeUp: (tell) => upkeep.start(tell),
       async close(options) {
+        unwatch();
         const servers = mcp.made() ? await mcp() : undefined;
         servers?.leave();
         await Promise.all([door.close(options), upkeep.close()]);
@@ -67,12 +85,11 @@ const makers: Makers = {
     };
   },
   async mcp(flags) {
-    const [{ openMcpStdio }, { signingKey }] = await Promise.all([
+    const [{ openMcpStdio }, { stateDirectory }] = await Promise.all([
       import("./doors/mcp/stdio.ts"),
-      import("./doors/mcp/endpoints.ts"),
+      import("./config/paths.ts"),
     ]);
-    const { stateDirectory } = await import("./config/paths.ts");
-    return openMcpStdio({ ...flags, key: () => signingKey(stateDirectory(process.env)) });
+    return openMcpStdio({ ...flags, stateDirectory: stateDirectory(process.env) });
   },
   async acp(flags) {
     const { openAcpDoor } = await import("./doors/acp/door.ts");

@@ -1,4 +1,4 @@
-/** The least MCP server over stdio: enough to be listed and remembered. */
+/** The least MCP server over stdio: enough to be listed and remembered, and to say a text again after `wait` milliseconds. */
 import { createInterface } from "node:readline";
 
 const tools = ["one", "two", "three"].map((name) => ({
@@ -10,12 +10,13 @@ const tools = ["one", "two", "three"].map((name) => ({
 interface Request {
   id?: number;
   method: string;
-  params?: { protocolVersion?: string };
+  params?: { protocolVersion?: string; arguments?: { text?: string; wait?: number } };
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
   const { id, method, params } = JSON.parse(line) as Request;
   if (id === undefined) continue;
+  const { text = "", wait = 0 } = params?.arguments ?? {};
   const result =
     method === "initialize"
       ? {
@@ -25,6 +26,10 @@ for await (const line of createInterface({ input: process.stdin })) {
         }
       : method === "tools/list"
         ? { tools }
-        : method === "tools/call" ? { content: [{ type: "text", text: "hi" }] } : {};
-  process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", id, result })}\n`);
+        : method === "tools/call"
+          ? { content: [{ type: "text", text }] }
+          : {};
+  const answer = () => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", id, result })}\n`);
+  if (wait > 0) setTimeout(answer, wait);
+  else answer();
 }

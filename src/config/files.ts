@@ -29,38 +29,45 @@ interface Place {
   project: boolean;
 }
 
-/** Files in force, strongest first. With an explicit path, only that one of the Rotunda and Finta files. */
-export function findPlaces(workspace: string, environment: NodeJS.ProcessEnv, explicit: string | undefined): Place[] {
-  const places: Place[] = [];
-  const add = (path: string, kind: FileKind, project: boolean) => {
-    // A folder of that name is a sandbox's stand-in for a file that does not exist.
-    if (statSync(path, { throwIfNoEntry: false })?.isFile()) places.push({ path, kind, project });
-  };
-  const named = explicit ?? environment.ROTUNDA_CONFIG;
-  if (named !== undefined && named !== "") {
+/** Where files may be, strongest first. With an explicit path, only that one of the Rotunda and Finta files. */
+export function places(workspace: string, environment: NodeJS.ProcessEnv, explicit: string | undefined): Place[] {
+  const all: Place[] = [];
+  const add = (path: string, kind: FileKind, project: boolean) => all.push({ path, kind, project });
+  const named = explicit || environment.ROTUNDA_CONFIG;
+  if (named) {
     const path = resolve(workspace, named);
-    if (!existsSync(path)) throw new RotundaError("config_invalid", `the configuration file ${path} does not exist`);
-    places.push({ path, kind: kindOf(path), project: false });
+    add(path, kindOf(path), false);
   } else {
     for (const name of OWN_NAMES) add(join(workspace, name), "rotunda", true);
     for (const name of ["finta.yaml", "configs/finta.yaml"]) add(join(workspace, name), "finta", true);
   }
   add(join(workspace, ".mcp.json"), "mcpServers", true);
   add(join(workspace, "mcp-servers.json"), "mcp-servers", true);
-  if (named === undefined || named === "") {
-    for (const folder of [userConfigDirectory(environment), "/etc/rotunda"]) {
-      for (const name of OWN_NAMES) add(join(folder, name), "rotunda", false);
-    }
-    add(join(home(environment), ".config", "finta", "finta.yaml"), "finta", false);
-    add("/etc/finta/finta.yaml", "finta", false);
+  if (named) return all;
+  for (const folder of [userConfigDirectory(environment), "/etc/rotunda"]) {
+    for (const name of OWN_NAMES) add(join(folder, name), "rotunda", false);
   }
-  if (named === undefined || named === "") {
-    const theirs = environment.POLYBRAIN_CONFIG_PATH;
-    if (theirs) add(resolve(workspace, theirs), "polybrain", false);
-    add(join(workspace, ".polybrain.yaml"), "polybrain", workspace !== home(environment));
-    add(join(home(environment), ".polybrain.yaml"), "polybrain", false);
+  add(join(home(environment), ".config", "finta", "finta.yaml"), "finta", false);
+  add("/etc/finta/finta.yaml", "finta", false);
+  const theirs = environment.POLYBRAIN_CONFIG_PATH;
+  if (theirs) add(resolve(workspace, theirs), "polybrain", false);
+  add(join(workspace, ".polybrain.yaml"), "polybrain", workspace !== home(environment));
+  add(join(home(environment), ".polybrain.yaml"), "polybrain", false);
+  return all;
+}
+
+/** Files in force, strongest first. Throws `config_invalid` where the explicit one does not exist. */
+export function findPlaces(workspace: string, environment: NodeJS.ProcessEnv, explicit: string | undefined): Place[] {
+  const named = explicit || environment.ROTUNDA_CONFIG;
+  const path = named ? resolve(workspace, named) : undefined;
+  if (path !== undefined && !existsSync(path)) {
+    throw new RotundaError("config_invalid", `the configuration file ${path} does not exist`);
   }
-  return onlyFirst("polybrain", onlyFirst("finta", places));
+  const there = places(workspace, environment, explicit).filter((place) => {
+    // A folder of that name is a sandbox's stand-in for a file that does not exist.
+    return place.path === path || statSync(place.path, { throwIfNoEntry: false })?.isFile();
+  });
+  return onlyFirst("polybrain", onlyFirst("finta", there));
 }
 
 /** Finta and Polybrain read the first of their places and no other (parity F16, P11). */

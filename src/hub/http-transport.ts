@@ -9,6 +9,7 @@
 import type { JSONRPCMessage, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { JsonMeter } from "./json-meter.ts";
 import type { OAuthAccount } from "./oauth-account.ts";
+import { createPoolFetch, type Fetched } from "./pool-fetch.ts";
 
 const MEBIBYTE = 1024 * 1024;
 const MAX_BODY = 10 * MEBIBYTE;
@@ -25,17 +26,23 @@ export interface HttpEndpoint {
 export async function createHttpTransport(endpoint: HttpEndpoint): Promise<StreamableHTTPClientTransport> {
   const { account } = endpoint;
   const { StreamableHTTPClientTransport: HttpTransport } = await import("@modelcontextprotocol/client");
+  const pool = createPoolFetch(new URL(endpoint.url).origin);
   const transport = new HttpTransport(new URL(endpoint.url), {
     requestInit: { headers: endpoint.headers },
     ...(account && { authProvider: account }),
     fetch: async (url, init) => {
-      const response = await boundedFetch(url, init);
+      const response = await bounded(await pool.fetch(url, init));
       if (response.status === 401) account?.noteRefused(response, new Headers(init?.headers).get("authorization"));
       return response;
     },
     redirectPolicy: "same-origin",
   });
   failCutStreams(transport);
+  const close = transport.close.bind(transport);
+  transport.close = async () => {
+    await close();
+    pool.close();
+  };
   return transport;
 }
 
@@ -61,16 +68,31 @@ function requestId(message: JSONRPCMessage | JSONRPCMessage[]): number | undefin
     : undefined;
 }
 
-async function boundedFetch(url: string | URL, init?: RequestInit): Promise<Response> {
-  const response = await fetch(url, init);
-  if (!response.body) return response;
-  const events = response.headers.get("content-type")?.toLowerCase().startsWith("text/event-stream") ?? false;
-  const { status, statusText, headers } = response;
-  return new Response(response.body.pipeThrough(limit(events)), { status, statusText, headers });
+async function bounded({ status, headers, body, stream }: Fetched): Promise<Response> {
+  const events = headers.get("content-type")?.toLowerCase().startsWith("text/event-stream") ?? false;
+  const excess = createMeter(events);
+  if (events && status === 200) {
+    const limit = new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        const fault = excess(chunk);
+        if (fault !== undefined) controller.error(new Error(`the server's answer ${fault}`));
+        else controller.enqueue(chunk);
+      },
+    });
+    return new Response(stream().pipeThrough(limit), { status, headers });
+  }
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body ?? []) {
+    const fault = excess(chunk);
+    if (fault !== undefined) throw new Error(`the server's answer ${fault}`);
+    chunks.push(chunk);
+  }
+  const isEmpty = status === 204 || status === 205 || status === 304;
+  return new Response(isEmpty ? null : Buffer.concat(chunks), { status, headers });
 }
 
-/** Passes bytes on; fails beyond the bounds, which count anew after each blank line where `events`. */
-function limit(events: boolean): TransformStream<Uint8Array, Uint8Array> {
+/** What is wrong with a body, as its bytes arrive; the bounds count anew after each blank line where `events`. */
+function createMeter(events: boolean): (chunk: Uint8Array) => string | undefined {
   const meter = new JsonMeter();
   const began = performance.now();
   let sinceEvent = 0;
@@ -98,22 +120,18 @@ function limit(events: boolean): TransformStream<Uint8Array, Uint8Array> {
       return "is a flood";
     return meter.excess;
   };
-  return new TransformStream<Uint8Array, Uint8Array>({
-    transform(chunk, controller) {
-      const end = events ? lastEnd(chunk) : 0;
-      total += chunk.length;
-      sinceEvent += chunk.length;
-      // Events that begin and end in one chunk are measured together: at most a chunk too much.
-      meter.feed(chunk, 0, end);
-      const before = excess();
-      if (end > 0) {
-        meter.reset();
-        sinceEvent = chunk.length - end;
-      }
-      meter.feed(chunk, end);
-      const fault = before ?? excess();
-      if (fault !== undefined) controller.error(new Error(`the server's answer ${fault}`));
-      else controller.enqueue(chunk);
-    },
-  });
+  return (chunk) => {
+    const end = events ? lastEnd(chunk) : 0;
+    total += chunk.length;
+    sinceEvent += chunk.length;
+    // Events that begin and end in one chunk are measured together: at most a chunk too much.
+    meter.feed(chunk, 0, end);
+    const before = excess();
+    if (end > 0) {
+      meter.reset();
+      sinceEvent = chunk.length - end;
+    }
+    meter.feed(chunk, end);
+    return before ?? excess();
+  };
 }

@@ -28,7 +28,7 @@ export function createChatCompletionsModel(config: ModelConfig, dependencies: Mo
   const key = `${baseUrl}|${config.model}`;
   const url = parseUrl(`${baseUrl}/chat/completions`, config);
   for (const [name, value] of Object.entries(config.query ?? {})) url.searchParams.set(name, value);
-  const headers = headersOf(config);
+  const headers = [...headersOf(config), ...dependencies.http.headers];
   const own = createRedactor(secretsOf(config));
   const redact: Redact = (text) => own(dependencies.redact ? dependencies.redact(text) : text);
   const timeouts = { connect: 10, headers: 120, idle: 60, total: 600, ...config.timeouts };

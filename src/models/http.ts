@@ -31,6 +31,8 @@ export interface Outgoing {
 }
 
 export interface HttpOptions {
+  /** Header lines of every request, name and value in turn. */
+  headers?: string[];
   /** Where proxies are named. Default: none. */
   environment?: NodeJS.ProcessEnv;
   /** Open connections per origin; further requests wait. Default 4,096: a stream holds one as long as the model speaks. */
@@ -41,12 +43,14 @@ export interface HttpOptions {
 const KEEP_ALIVE = 20_000;
 
 export class HttpClient {
+  readonly headers: readonly string[];
   readonly #environment: NodeJS.ProcessEnv;
   readonly #connections: number;
   /** By connect timeout, then by origin. */
   readonly #pools = new Map<number, Map<string, Promise<Dispatcher>>>();
 
   constructor(options: HttpOptions = {}) {
+    this.headers = options.headers ?? [];
     this.#environment = options.environment ?? {};
     this.#connections = options.connections ?? 4_096;
   }
@@ -193,11 +197,11 @@ export async function getJson(http: HttpClient, url: string, headers: string[], 
     }, timeout);
     const outgoing = {
       path: pathname + search,
-      method: "GET",
-      headers,
+      method: "GET" as const,
+      headers: [...headers, ...http.headers],
       headersTimeout: timeout,
       idleTimeout: timeout,
-    } as const;
+    };
     const exchange = new Exchange(pool, origin, outgoing, {
       onStart(status) {
         if (status !== 200) throw new Error(`answered ${status}`);

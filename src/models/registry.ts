@@ -7,6 +7,7 @@
 import type { AgentConfig, ModelConfig } from "../types/config.ts";
 import { RotundaError } from "../types/error.ts";
 import type { Model, ModelInfo } from "../types/model.ts";
+import { INSTANCE_HEADER } from "../util/instance.ts";
 import { knownAgents } from "../util/known-agents.ts";
 import type { Redact } from "../util/secrets.ts";
 import type { AgentLaunch } from "./agent-process.ts";
@@ -23,6 +24,10 @@ export interface ModelRegistryOptions {
   /** Look for model servers on this machine where nothing else is named. */
   probeLocal: boolean;
   redact?: Redact;
+  /** What this Rotunda is called: sent with every request, so that its server knows its own. */
+  instance?: string;
+  /** Key of this Rotunda's own server: an endpoint with it is no model. */
+  ownKey?: string | undefined;
   /** Default: the usual ports of Ollama, LM Studio, llama.cpp and vLLM. */
   localServers?: readonly LocalServer[];
   times?: RetryTimes;
@@ -63,8 +68,9 @@ class Registry implements ModelRegistry {
 
   constructor(options: ModelRegistryOptions) {
     this.#options = options;
-    this.#http = new HttpClient({ environment: options.environment });
-    this.#endpoints = endpointsOf(options.environment);
+    const { environment, instance, ownKey } = options;
+    this.#http = new HttpClient({ environment, headers: instance === undefined ? [] : [INSTANCE_HEADER, instance] });
+    this.#endpoints = endpointsOf(environment).filter(({ apiKey }) => apiKey === undefined || apiKey !== ownKey);
   }
 
   register(model: Model): void {

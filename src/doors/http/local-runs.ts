@@ -23,6 +23,8 @@ export const startLocalRun: Handler<LocalRun> = async (context, body) => {
   if (body.configuration !== undefined && !isAbsolute(body.configuration))
     throw new DoorError("usage", "configuration must be absolute", { param: "configuration" });
   const app = await context.services.appFor(workspace, body.configuration);
+  // The files may have changed since they were read here.
+  if (configFingerprint(app.config) !== body.fingerprint) await app.reload().catch(() => undefined);
   if (configFingerprint(app.config) !== body.fingerprint) {
     throw new RotundaError(
       "config_differs",

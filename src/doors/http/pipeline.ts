@@ -5,6 +5,7 @@
  * the store but the token, before all that comes before it is in order.
  */
 import { RotundaError } from "../../types/error.ts";
+import { INSTANCE_HEADER } from "../../util/instance.ts";
 import { type Authenticator, requireScope } from "./authenticate.ts";
 import { hasBody, readBody, requireJson } from "./body.ts";
 import type { Headers, RequestContext } from "./context.ts";
@@ -51,6 +52,11 @@ export class Pipeline {
     const entry = match?.entries.get(method as Method);
     context.route = entry?.route ?? match?.entries.values().next().value?.route;
     if (!(path === FOR_ANY_HOST && entry)) this.#checkHost(context);
+    if (request.headers[INSTANCE_HEADER] === services.instance) {
+      throw new RotundaError("usage", "This server was asked by itself: it is configured as its own model.", {
+        remedy: "Let OPENAI_BASE_URL, or the baseUrl of the model, lead to another endpoint than this server.",
+      });
+    }
     if (services.draining && entry?.route.scope !== null) {
       throw new DoorError("shutting_down", "The server is shutting down.", { retryAfter: 2 });
     }

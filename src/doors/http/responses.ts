@@ -160,7 +160,7 @@ export const getResponse: Handler = async (context) => {
   if (query.get("stream") !== "true") return context.json(200, responseObject(response));
   const after = query.get("starting_after");
   const number = after === null ? -1 : Number(after);
-  if (!Number.isSafeInteger(number) || (after !== null && number < 0)) {
+  if (after !== null && !/^\d{1,15}$/.test(after)) {
     throw new DoorError("usage", "starting_after is the number of an event, from 0.", { param: "starting_after" });
   }
   await revive(context, response);

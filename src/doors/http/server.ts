@@ -9,6 +9,7 @@ import type { AddressInfo, Socket } from "node:net";
 import type { App } from "../../types/app.ts";
 import { RotundaError } from "../../types/error.ts";
 import { newId } from "../../util/ids.ts";
+import { instanceOf } from "../../util/instance.ts";
 import { ensureLocalToken } from "../../util/local-token.ts";
 import { Authenticator } from "./authenticate.ts";
 import { RequestContext } from "./context.ts";
@@ -124,6 +125,7 @@ class Door implements HttpDoor {
       app,
       workspace: app.workspace,
       version: options.version ?? "0",
+      instance: instanceOf(app.stateDirectory),
       appFor: options.appFor ?? (async () => app),
       mcp: options.mcp,
       allowRemoteAdmin: options.allowRemoteAdmin ?? false,

@@ -11,6 +11,8 @@ export interface Services {
   /** Absolute path of the directory that responses work in unless they say otherwise. */
   readonly workspace: string;
   readonly version: string;
+  /** What requests of this Rotunda's own models carry. */
+  readonly instance: string;
   /** The app of another directory, or of a configuration file that was named; only for whoever holds the machine. */
   appFor(workspace: string, configuration?: string): Promise<App>;
   /** What needs `admin` may be done from other machines. */

@@ -7,10 +7,10 @@
 import type { ServerContext } from "@modelcontextprotocol/server";
 import { z } from "zod";
 import { toRotundaError } from "../../types/error.ts";
-import type { Item } from "../../types/item.ts";
 import type { FullResponse } from "../../types/response.ts";
 import { factsOf } from "./ask-tools.ts";
 import { choose, conversationOf } from "./choice.ts";
+import { messageOf } from "./messages.ts";
 import { type Answer, fail, type Result, say } from "./results.ts";
 import type { Session } from "./session.ts";
 import type { Outcome } from "./waiting.ts";
@@ -151,13 +151,4 @@ export async function conversationHistory(session: Session, id: string): Promise
     entries.flatMap(({ item, meta }) => (meta.synthetic ? [] : messageOf(item))),
   );
   return jsonOf({ conversationId: conversation.id, modelId: path.at(-1)?.node.model ?? null, messages });
-}
-
-export function messageOf(item: Item): { role: string; content: string }[] {
-  if (item.type !== "message") return [];
-  const content = item.content.map((part) => {
-    if (part.type === "input_image") return "[image]";
-    return part.type === "refusal" ? part.refusal : part.text;
-  });
-  return [{ role: item.role, content: content.join("\n") }];
 }

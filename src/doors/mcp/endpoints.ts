@@ -4,26 +4,18 @@
  * Invariant: one endpoint for each name; what is signed (sessions, states) is signed with a key of this state directory,
  * so every process of it can read what another has signed.
  */
-import { createHmac } from "node:crypto";
-import { createRequestStateCodec } from "@modelcontextprotocol/server";
 import type { App } from "../../types/app.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { McpCaller, McpEndpoints, McpRequest } from "../../types/mcp.ts";
-import { ensureLocalToken } from "../../util/local-token.ts";
-import type { Pending } from "./asking.ts";
 import { Endpoint } from "./endpoint.ts";
 import type { GatewayEndpoint } from "./gateway.ts";
 import { rotundaServer } from "./rotunda-server.ts";
+import { codecOf, signingKey } from "./signing.ts";
 
 export interface EndpointsOptions {
   app: App;
   version: string;
   onerror?: (error: Error) => void;
-}
-
-/** 32 bytes that follow from the local token. */
-export function signingKey(stateDirectory: string): Buffer {
-  return createHmac("sha256", ensureLocalToken(stateDirectory)).update("mcp").digest();
 }
 
 export function createMcpEndpoints({ app, version, onerror }: EndpointsOptions): McpEndpoints {
@@ -39,7 +31,7 @@ export function createMcpEndpoints({ app, version, onerror }: EndpointsOptions):
         rotundaServer({
           caller,
           era,
-          codec: codecOf(key, caller),
+          codec: codecOf(() => key, caller),
           version,
           oldNames: app.config.mcp.oldNames,
           leaving: leaving.signal,
@@ -79,9 +71,4 @@ export function createMcpEndpoints({ app, version, onerror }: EndpointsOptions):
       for (const endpoint of [...made.values(), ...gateways.values()]) await (await endpoint).close();
     },
   };
-}
-
-/** A state holds for the owner that it was made for, and for as long as a person may take. */
-export function codecOf(key: Uint8Array, caller: McpCaller) {
-  return createRequestStateCodec<Pending>({ key, ttlSeconds: 7 * 24 * 3_600, bind: () => caller.owner });
 }

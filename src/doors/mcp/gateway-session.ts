@@ -118,7 +118,7 @@ export class GatewaySession {
 
   /** A request that is no call of a tool. */
   async #exchange(method: string, params: JsonObject, found: Found, context: ServerContext): Promise<JsonObject> {
-    const of = identityOf(method, params);
+    const of = () => identityOf(method, params);
     const state = stateIn(context, of);
     return this.#inRounds(of, state, context, (exchange) => async () => {
       const { result } = await this.#send(found.server, method, params, state, context, exchange.caller());
@@ -151,7 +151,7 @@ export class GatewaySession {
 
   async #callTool(params: JsonObject, input: JsonObject, found: FoundTool, context: ServerContext) {
     const { app, caller } = this.#options;
-    const of = identityOf("tools/call", { server: found.server.name, name: found.own, arguments: input });
+    const of = () => identityOf("tools/call", { server: found.server.name, name: found.own, arguments: input });
     const state = stateIn(context, of);
     const judged = state.held === undefined ? await this.#judge(found, input, of, state, context) : undefined;
     if (judged && "result" in judged) return judged.result;
@@ -176,7 +176,7 @@ export class GatewaySession {
   }
 
   /** Whether it may be called; the person at the client is asked where the rules say so. */
-  async #judge(found: FoundTool, input: JsonObject, of: string, state: GatewayState, context: ServerContext) {
+  async #judge(found: FoundTool, input: JsonObject, of: () => string, state: GatewayState, context: ServerContext) {
     if (state.allowed) return { effect: "allow" as const, why: "allowed before" };
     const { app, caller, profile, exchange } = this.#options;
     const { tool } = found;
@@ -208,7 +208,7 @@ export class GatewaySession {
         await context.mcpReq.send(question, anyJson, { timeout: PATIENCE, signal }).catch(() => undefined),
       );
     }
-    const requestState = await this.#options.codec.mint({ of, asked: true }, context);
+    const requestState = await this.#options.codec.mint({ of: of(), asked: true }, context);
     const question = { method: "elicitation/create", params: { mode: "form", ...form } };
     return { result: { resultType: "input_required", inputRequests: { [PERMISSION]: question }, requestState } };
   }
@@ -242,7 +242,7 @@ export class GatewaySession {
 
   /** A new exchange, or the one that this request goes on with. */
   async #inRounds(
-    of: string,
+    of: () => string,
     state: GatewayState,
     context: ServerContext,
     work: (exchange: Exchange) => () => Promise<JsonObject>,
@@ -260,7 +260,7 @@ export class GatewaySession {
     const result = await exchange.round(context, context.mcpReq.inputResponses);
     if (result.resultType !== "input_required") return result;
     const { requestState: upstream, ...rest } = result;
-    const next: GatewayState = { of, ...(state.allowed && { allowed: true }) };
+    const next: GatewayState = { of: of(), ...(state.allowed && { allowed: true }) };
     if (exchange.waits) next.held = held.hold(exchange);
     if (typeof upstream === "string") next.upstream = upstream;
     if (!next.held && !next.allowed && next.upstream === undefined) return result;
@@ -348,10 +348,10 @@ function identityOf(method: string, params: JsonObject): string {
     .digest("base64url");
 }
 
-function stateIn(context: ServerContext, of: string): GatewayState {
+function stateIn(context: ServerContext, of: () => string): GatewayState {
   const state = context.mcpReq.requestState<GatewayState>();
-  if (!state) return { of };
-  if (state.of !== of) throw new GatewayError(INVALID_PARAMS, "Invalid or expired requestState");
+  if (!state) return { of: "" };
+  if (state.of !== of()) throw new GatewayError(INVALID_PARAMS, "Invalid or expired requestState");
   return state;
 }
 

@@ -4,17 +4,23 @@
  * Invariant: it holds no connection of its own; a client that leaves takes its calls and subscriptions with it and
  * nothing else; news of a server reach every client that listens.
  */
-import { createRequestStateCodec, Server, type ServerContext } from "@modelcontextprotocol/server";
+import {
+  createRequestStateCodec,
+  type RequestStateCodec,
+  Server,
+  type ServerContext,
+} from "@modelcontextprotocol/server";
 import type { App } from "../../types/app.ts";
 import type { Gateway, GatewayCaller, GatewayNews } from "../../types/gateway.ts";
 import { GatewayError } from "../../types/gateway.ts";
 import { isJsonObject, type JsonObject } from "../../types/json.ts";
-import type { McpRequest } from "../../types/mcp.ts";
+import type { McpCaller, McpRequest } from "../../types/mcp.ts";
 import { Endpoint } from "./endpoint.ts";
 import { Catalog } from "./gateway-catalog.ts";
 import { anyJson, type ExchangeOptions, Held, leastOf } from "./gateway-exchange.ts";
 import { Outputs } from "./gateway-outputs.ts";
-import { GatewaySession, type GatewayState } from "./gateway-session.ts";
+import { answerPlain, type PlainCall, plainCallOf } from "./gateway-plain.ts";
+import { GatewaySession, type GatewaySessionOptions, type GatewayState } from "./gateway-session.ts";
 import type { Serving } from "./serving.ts";
 
 export interface GatewayOptions {
@@ -71,6 +77,8 @@ interface Listener {
   subscriptions: Map<string, Subscription>;
 }
 
+type Codec = RequestStateCodec<GatewayState>;
+
 type Handle = (params: JsonObject, context: ServerContext, session: GatewaySession) => Promise<JsonObject>;
 
 const HANDLERS: Record<string, Handle> = {
@@ -116,6 +124,8 @@ export class GatewayEndpoint {
 
   async answer(request: McpRequest): Promise<Response> {
     const { body, headers, signal } = request;
+    const plain = plainCallOf(request);
+    if (plain) return this.#answerPlain(plain, request);
     if (isJsonObject(body) && typeof body.method === "string") {
       const session = headers.get("mcp-session-id");
       // Nobody would hear the answer: streams of sessions are not resumed.
@@ -141,47 +151,26 @@ export class GatewayEndpoint {
 
   // ---- one server of the SDK: for a request of 2026-07-28, or for a session
 
-  async #serve({ era, caller, client }: Serving): Promise<Server> {
-    const { app, profile, key, version } = this.#options;
-    const codec = createRequestStateCodec<GatewayState>({ key, ttlSeconds: STATE_KEPT, bind: () => caller.owner });
-    const server = new PlainServer(
-      { name: "rotunda-hub", title: "Rotunda: MCP servers", version },
-      {
-        capabilities: CAPABILITIES,
-        instructions: INSTRUCTIONS,
-        jsonSchemaValidator: {
-          getValidator: () => (data) => ({ valid: true, data: data as never, errorMessage: undefined }),
-        },
+  async #serve(serving: Serving): Promise<Server> {
+    const { era, caller } = serving;
+    const server = new PlainServer(this.#info, {
+      capabilities: CAPABILITIES,
+      instructions: INSTRUCTIONS,
+      jsonSchemaValidator: {
+        getValidator: () => (data) => ({ valid: true, data: data as never, errorMessage: undefined }),
       },
-    );
+    });
     const listener: Listener = { server, level: undefined, subscriptions: new Map() };
-    const exchange = (context: ServerContext): ExchangeOptions => {
-      const { envelope } = context.mcpReq;
-      const said = envelope as JsonObject | undefined;
-      const declared = era === "modern" ? said?.[CLIENT_CAPABILITIES] : client?.capabilities;
-      const level = said?.[LOG_LEVEL];
-      if (typeof level === "string") this.#hearFrom(level);
-      return {
-        owner: caller.owner,
-        generation: era,
-        capabilities: isJsonObject(declared) ? declared : {},
-        level: () => (era === "modern" ? (level as string | undefined) : this.#levelOf(listener)),
-      };
-    };
+    const codec = this.#codecOf(caller);
+    const exchange = (context: ServerContext) => this.#exchangeOf(context, serving, listener);
+    const project = (result: JsonObject, schema: JsonObject | undefined) =>
+      server.projectCallToolResult(result as never, schema) as unknown as JsonObject;
     let session: Promise<GatewaySession> | undefined;
-    const made = async () => {
-      const catalog = await this.#catalog();
-      const [outputs, held] = [this.#outputs, this.#held];
-      const project = (result: JsonObject, schema: JsonObject | undefined) =>
-        server.projectCallToolResult(result as never, schema) as unknown as JsonObject;
-      const parts = { app, caller, catalog, profile, outputs, held, codec, exchange };
-      return new GatewaySession(era === "legacy" ? { ...parts, project } : parts);
-    };
     for (const [method, handle] of Object.entries(HANDLERS)) {
       server.setRequestHandler(method, { params: anyJson }, async (params, context) => {
         // Without a server that is configured, the next request looks again.
         if (!this.#open) session = undefined;
-        session ??= made();
+        session ??= this.#sessionOf(caller, codec, exchange, era === "legacy" ? project : undefined);
         return this.#handled(context, codec, async (own) => handle(params, own, (await session) as GatewaySession));
       });
     }
@@ -189,10 +178,59 @@ export class GatewayEndpoint {
     return server;
   }
 
+  get #info() {
+    return { name: "rotunda-hub", title: "Rotunda: MCP servers", version: this.#options.version };
+  }
+
+  #codecOf({ owner }: McpCaller): Codec {
+    return createRequestStateCodec({ key: this.#options.key, ttlSeconds: STATE_KEPT, bind: () => owner });
+  }
+
+  async #sessionOf(
+    caller: McpCaller,
+    codec: Codec,
+    exchange: (context: ServerContext) => ExchangeOptions,
+    project?: GatewaySessionOptions["project"],
+  ): Promise<GatewaySession> {
+    const { app, profile } = this.#options;
+    const catalog = await this.#catalog();
+    const parts = { app, caller, catalog, profile, outputs: this.#outputs, held: this.#held, codec, exchange };
+    return new GatewaySession(project ? { ...parts, project } : parts);
+  }
+
+  #exchangeOf(
+    context: ServerContext,
+    { era, caller, client }: Pick<Serving, "era" | "caller" | "client">,
+    listener: Listener | undefined,
+  ): ExchangeOptions {
+    const said = context.mcpReq.envelope as JsonObject | undefined;
+    const declared = era === "modern" ? said?.[CLIENT_CAPABILITIES] : client?.capabilities;
+    const wished = said?.[LOG_LEVEL];
+    const level = typeof wished === "string" ? wished : undefined;
+    if (level !== undefined) this.#hearFrom(level);
+    return {
+      owner: caller.owner,
+      generation: era,
+      capabilities: isJsonObject(declared) ? declared : {},
+      level: () => (era === "modern" || !listener ? level : this.#levelOf(listener)),
+    };
+  }
+
+  async #answerPlain({ id, params, context }: PlainCall, { caller }: McpRequest): Promise<Response> {
+    const codec = this.#codecOf(caller);
+    const serving = { era: "modern", caller, client: undefined } as const;
+    const session = await this.#sessionOf(caller, codec, (own) => this.#exchangeOf(own, serving, undefined));
+    return answerPlain(
+      id,
+      this.#info,
+      this.#handled(context, codec, (own) => session.callTool(params, own)),
+    );
+  }
+
   /** What came back signed is read, and what is thrown leaves without secrets. */
   async #handled(
     context: ServerContext,
-    codec: ReturnType<typeof createRequestStateCodec<GatewayState>>,
+    codec: Codec,
     handle: (context: ServerContext) => Promise<JsonObject>,
   ): Promise<JsonObject> {
     const { sessionId, mcpReq } = context;

@@ -10,16 +10,16 @@ import { isJSONRPCRequest, type JSONRPCMessage } from "@modelcontextprotocol/ser
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import type { McpCaller } from "../../types/mcp.ts";
 import { once } from "../../util/once.ts";
-import { codecOf } from "./endpoints.ts";
 import { rotundaServer } from "./rotunda-server.ts";
+import { codecOf, signingKey } from "./signing.ts";
 
 export interface StdioOptions {
   input: Readable;
   output: Writable;
   version: string;
   caller: McpCaller;
-  /** What states are signed with. */
-  key(): Uint8Array;
+  /** Its key signs the states. */
+  stateDirectory: string;
   oldNames: boolean;
   /** What goes wrong with the connection, in one line. */
   tell(text: string): void;
@@ -56,7 +56,8 @@ class Transport extends StdioServerTransport {
 }
 
 export function openMcpStdio(options: StdioOptions): OpenStdio {
-  const { input, output, caller, version, oldNames, tell } = options;
+  const { input, output, caller, version, oldNames, stateDirectory, tell } = options;
+  const codec = codecOf(() => signingKey(stateDirectory), caller);
   const leaving = new AbortController();
   const { promise: closed, resolve } = Promise.withResolvers<void>();
   // The end of stdin is kept back from the SDK: it would leave unanswered what was asked last.
@@ -64,8 +65,7 @@ export function openMcpStdio(options: StdioOptions): OpenStdio {
   input.pipe(heard, { end: false });
   const transport = new Transport(heard, output, { maxBufferSize: MESSAGE });
   const handle = serveStdio(
-    ({ era }) =>
-      rotundaServer({ caller, era, codec: codecOf(options.key(), caller), version, oldNames, leaving: leaving.signal }),
+    ({ era }) => rotundaServer({ caller, era, codec, version, oldNames, leaving: leaving.signal }),
     { transport, onerror: (error) => tell(error.message) },
   );
   const end = once(async () => {

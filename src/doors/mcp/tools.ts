@@ -8,7 +8,7 @@ import { z } from "zod";
 import * as asks from "./ask-tools.ts";
 import * as chats from "./chat-tools.ts";
 import { consensus, consensusInput, consensusOutput } from "./consensus.ts";
-import { listInput, listOutput, listResponses } from "./reading.ts";
+import { listInput, listOutput, listResponses } from "./listing.ts";
 import type { Answer } from "./results.ts";
 import type { Session } from "./session.ts";
 import { type ToolEntry, tool } from "./tool-table.ts";

@@ -1,0 +1,129 @@
+/**
+ * What the build changes in packages, so that a start loads and evaluates only what it uses.
+ *
+ * Invariant: nothing behaves differently, it only comes later or not at all; a package whose text is not the expected
+ * one any more fails the build instead of being changed wrongly.
+ */
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Plugin } from "esbuild";
+
+/** Our pools never speak HTTP/2 (`allowH2: false`), and `node:http2` would cost every start several milliseconds. */
+const withoutHttp2: Plugin = {
+  name: "without-http2",
+  setup({ onLoad }) {
+    onLoad({ filter: /undici[\\/]lib[\\/]dispatcher[\\/]client-h2\.js$/ }, () => ({
+      contents: 'module.exports = () => { throw new Error("HTTP/2 is not built in"); };',
+    }));
+  },
+};
+
+/** Only English messages are ever shown: all languages together are half of zod. */
+const onlyEnglish: Plugin = {
+  name: "only-english",
+  setup({ onLoad }) {
+    onLoad({ filter: /zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, ({ path }) => ({
+      contents: 'export { default as en } from "./en.js";',
+      resolveDir: dirname(path),
+    }));
+  },
+};
+
+/**
+ * An `import` of a built-in module reads every one of its exports, and some are getters that load much: the streams of
+ * `process`, `fs.promises`, all of `util`. Asked for like this it gives what is used of it and no more; `node:crypto`,
+ * a third of Node's own start, is loaded when one of its functions is first called.
+ */
+const builtinsAsUsed: Plugin = {
+  name: "builtins-as-used",
+  setup({ onLoad, onResolve }) {
+    onResolve({ filter: /^node:(crypto|fs|process|util)$/ }, ({ kind, path }) =>
+      kind === "import-statement" ? { path, namespace: "builtin" } : undefined,
+    );
+    onLoad({ filter: /./, namespace: "builtin" }, ({ path }) => {
+      const whole = `process.getBuiltinModule("${path}")`;
+      const exported = Object.entries(process.getBuiltinModule(path) ?? {}).flatMap(([name, value]) => {
+        if (!/^[A-Za-z]\w*$/.test(name)) return [];
+        const isFunction = typeof value === "function" && /^[a-z]/.test(name);
+        if (path === "node:crypto" && isFunction)
+          return `export const ${name} = (...given) => ${whole}.${name}(...given);`;
+        return `export const ${name} = /* @__PURE__ */ (() => ${whole}.${name})();`;
+      });
+      const all = path === "node:crypto" ? [] : [`export default /* @__PURE__ */ (() => ${whole})();`];
+      return { contents: [...all, ...exported].join("\n") };
+    });
+  },
+};
+
+/** Changes the text of the files that `filter` names; each change must be possible at least once. */
+function changed(name: string, filter: RegExp, changes: readonly (readonly [RegExp, string])[]): Plugin {
+  return {
+    name,
+    setup({ onLoad }) {
+      onLoad({ filter }, ({ path }) => {
+        let contents = readFileSync(path, "utf8");
+        for (const [what, by] of changes) {
+          const before = contents;
+          contents = contents.replace(what, by);
+          if (contents === before) return { errors: [{ text: `${name}: ${path} has no ${what.source}` }] };
+        }
+        return { contents };
+      });
+    },
+  };
+}
+
+/** Commander starts processes for commands that are programs of their own; we have none. */
+const commanderWithoutProcesses = changed("commander-without-processes", /commander[\\/]lib[\\/]command\.js$/, [
+  [
+    /^import childProcess from 'node:child_process';$/m,
+    'const childProcess = { spawn: (...given) => process.getBuiltinModule("node:child_process").spawn(...given) };',
+  ],
+]);
+
+/** The validator of JSON Schemas that the MCP SDK holds is evaluated when a schema is first to be checked with it. */
+const ajvWhenUsed = changed(
+  "ajv-when-used",
+  /@modelcontextprotocol[\\/](server|client)[\\/]dist[\\/]ajvProvider-\w+\.mjs$/,
+  [
+    [/^var (import_\w+) = (require_\w+)\(\);$/gm, "var $1 = new Proxy({}, { get: (_, name) => $2()[name] });"],
+    [
+      /^var import_dist = .*__toESM\(require_dist\(\), 1\);$/m,
+      "var import_dist = { get default() { return require_dist(); } };",
+    ],
+    [/^const addFormats = import_dist\.default;$/m, "const addFormats = (...given) => import_dist.default(...given);"],
+    [/^const Ajv = import_ajv\.Ajv;$/m, "const Ajv = /* @__PURE__ */ (() => import_ajv.Ajv)();"],
+  ],
+);
+
+const importWhenUsed = `$&\nimport { whenUsed } from ${JSON.stringify(join(import.meta.dirname, "when-used.ts"))};`;
+const zod = /^import \* as z from "zod\/v4";$/m;
+
+/** Of the hundreds of schemas of the protocols' SDKs each is made when it is first used: a connection uses few of them. */
+const schemasWhenUsed: readonly Plugin[] = [
+  changed("mcp-schemas-when-used", /@modelcontextprotocol[\\/]core[\\/]dist[\\/]schemas-\w+\.mjs$/, [
+    [zod, importWhenUsed],
+    [/^const (\w+Schema) = ([\s\S]*?);\n(?=\n|const |\/\/|\/\*|export )/gm, "const $1 = whenUsed(() => $2);\n"],
+  ]),
+  changed("mcp-wire-when-used", /@modelcontextprotocol[\\/](server|client)[\\/]dist[\\/]src-\w+\.mjs$/, [
+    [zod, importWhenUsed],
+    [/^\tconst ([A-Z]\w+Schema(?:\$1)?) = ([\s\S]*?);\n(?=\t[a-z/]|\})/gm, "\tconst $1 = whenUsed(() => $2);\n"],
+  ]),
+  changed(
+    "acp-schemas-when-used",
+    /@agentclientprotocol[\\/]sdk[\\/]dist[\\/]v1[\\/]unstable[\\/]schema[\\/]zod\.gen\.js$/,
+    [
+      [zod, importWhenUsed],
+      [/^export const (z\w+) = ([\s\S]*?);\n(?=\/\*|export |$)/gm, "export const $1 = whenUsed(() => $2);\n"],
+    ],
+  ),
+];
+
+export const plugins: Plugin[] = [
+  withoutHttp2,
+  onlyEnglish,
+  builtinsAsUsed,
+  commanderWithoutProcesses,
+  ajvWhenUsed,
+  ...schemasWhenUsed,
+];
