@@ -185,6 +185,7 @@ const families: Record<string, string> = {
   P: "What users of Polybrain rely on",
   C: "What users of the Claude bridge rely on",
   S: "What users of SpeakMCP server rely on",
+  G: "What none of the earlier systems had",
   B: "Promises that the earlier systems made and broke",
   U: "Faults of model endpoints",
   M: "Faults of MCP servers",

@@ -260,7 +260,9 @@ class Registry implements ModelRegistry {
 
   async #notFound(wanted: string): Promise<RotundaError> {
     const known = (await this.list()).map(({ id }) => id);
-    return new RotundaError("model_not_found", `there is no model "${wanted}"; there are: ${known.join(", ")}`, {
+    const agent = knownAgents.find(({ id }) => id === wanted);
+    const why = agent ? `the program of "${wanted}" was not found` : `there is no model "${wanted}"`;
+    return new RotundaError("model_not_found", `${why}; there are: ${known.join(", ")}`, {
       remedy:
         this.#endpoints.length === 0
           ? `Configure it (rotunda init), or set a key such as ${keyVariables.slice(0, 3).join(", ")}.`

@@ -231,5 +231,5 @@ test("B3 P14 P17: nobody but our own server is ended: not who has the port, not 
 
 test("P18: its help has the line that sets it up", async () => {
   const at = await place(() => ({ text: "yes" }));
-  expect(command(at, "mcp", "--help").stdout).toContain("claude mcp add rotunda -- npx rotunda mcp");
+  expect(command(at, "mcp", "--help").stdout).toContain("claude mcp add -s user rotunda -- rotunda mcp");
 });

@@ -29,6 +29,11 @@ export async function start(context: CommandContext, flags: readonly string[]): 
   const running = readServerFile(stateDirectory);
   if (running) {
     context.streams.out(`Rotunda runs already on ${running.url} (pid ${running.pid})\n`);
+    if (flags.length > 0) {
+      context.streams.err(
+        `It keeps the flags that it was started with. With these: rotunda restart ${visible(flags.join(" "))}\n`,
+      );
+    }
     return 0;
   }
   return launch(context, stateDirectory, flags, context.workspace);

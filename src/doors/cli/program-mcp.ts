@@ -17,7 +17,7 @@ export function addMcp(program: Command, act: Act, common: (command: Command) =>
     .description("An MCP server over stdin and stdout: ask any model or agent from Claude Code, Codex, Cursor, …")
     .option("--standalone", "run everything in this process: no server in the background")
     .option("--old-names", "the Claude bridge's later tool names too: start, resume, status, cancel, query")
-    .addHelpText("after", "\nIn Claude Code:  claude mcp add rotunda -- npx rotunda mcp")
+    .addHelpText("after", "\nIn Claude Code:  claude mcp add -s user rotunda -- rotunda mcp")
     .action(async (options: McpCommandOptions & Common) =>
       act(options, async (context) => (await import("./mcp.ts")).mcp(context, options)),
     );

@@ -65,7 +65,7 @@ function addTokenAdd<Options>(token: Command, { act, common, configured, number,
 Examples:
   rotunda token add phone --expires 90d
   rotunda token add ci --scopes chat,responses:read --profiles "explore,plan" --cost-per-day 2
-  rotunda token add operator --scopes admin`,
+  rotunda token add operator --scopes chat,admin,settings,mcp:admin,approve`,
     )
     .action(async (name, options) =>
       act(options, async (context) =>

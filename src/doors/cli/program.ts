@@ -133,7 +133,10 @@ function common(command: Command): Command {
   return command
     .option("--config <file>", "configuration file instead of those that are found")
     .option("--verbose", "more about what happens, on stderr")
-    .option("--debug [topics]", "everything about these topics: llm, tools, mcp, engine (default: all)")
+    .option(
+      "--debug [topics]",
+      "everything about these topics, as --debug=llm,mcp: llm, tools, mcp, engine (default: all)",
+    )
     .option("--no-color", "no colours (also: NO_COLOR)");
 }
 

@@ -6,7 +6,7 @@
  */
 import type { App } from "../../types/app.ts";
 import { toRotundaError } from "../../types/error.ts";
-import { writeServerFile } from "../../util/server-file.ts";
+import { readServerFile, writeServerFile } from "../../util/server-file.ts";
 import { visible } from "../../util/text.ts";
 import type { AppFlags, ServeFlags } from "./app-flags.ts";
 import type { CommandContext } from "./context.ts";
@@ -45,7 +45,11 @@ export async function serve(context: CommandContext, options: ServeOptions, flag
   } catch (thrown) {
     const error = toRotundaError(thrown);
     if ((error.cause as NodeJS.ErrnoException | undefined)?.code !== "EADDRINUSE") throw error;
-    err(`${errStyle.red("rotunda:")} ${visible(error.message)}\n  ${visible(error.remedy ?? "")}\n`);
+    const running = readServerFile(app.stateDirectory);
+    const ours = running?.url.endsWith(`:${options.port ?? app.config.server.port}`);
+    const why = running && ours ? `Rotunda runs already on ${running.url} (pid ${running.pid}).` : error.message;
+    const remedy = ours ? "See it with rotunda status, or end it with rotunda stop." : (error.remedy ?? "");
+    err(`${errStyle.red("rotunda:")} ${visible(why)}\n  ${visible(remedy)}\n`);
     return 1;
   }
   // Clients of this machine come over loopback, whatever else it listens on.

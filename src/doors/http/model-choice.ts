@@ -20,7 +20,12 @@ export async function chooseModel(context: RequestContext, name: string | null |
   const header = context.request.headers["x-rotunda-profile"];
   const named = name?.startsWith(PROFILE_PREFIX) ? name.slice(PROFILE_PREFIX.length) : undefined;
   const wanted = named ?? (typeof header === "string" ? header : app.config.server.profile);
-  const refused = () => new RotundaError("insufficient_scope", "this token may not use this profile");
+  const refused = () => {
+    const own = identity.token?.profiles?.join(", ") ?? "";
+    return new RotundaError("insufficient_scope", `this token may not use this profile: name one of its own (${own})`, {
+      remedy: `Send "model": "${PROFILE_PREFIX}NAME" with one of them.`,
+    });
+  };
   // What is not on its list is refused before it is looked up: whether there is one by that name is not its affair.
   if (wanted !== undefined && !mayUseProfile(identity, wanted)) throw refused();
   const profile = await app.profile(wanted);

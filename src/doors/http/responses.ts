@@ -157,7 +157,9 @@ export async function eraseUnstored(context: RequestContext, id: string): Promis
 export const getResponse: Handler = async (context) => {
   const { query } = context;
   const response = await ownResponse(context, context.params.id ?? "");
-  if (query.get("stream") !== "true") return context.json(200, responseObject(response));
+  // What its status is in our own words: on the wire a response that waits for a person is in progress.
+  const whole = () => ({ ...responseObject(response), rotunda_status: response.status });
+  if (query.get("stream") !== "true") return context.json(200, whole());
   const after = query.get("starting_after");
   const number = after === null ? -1 : Number(after);
   if (after !== null && !/^\d{1,15}$/.test(after)) {

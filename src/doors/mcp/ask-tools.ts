@@ -173,8 +173,8 @@ export function branch(session: Session, given: Question, context: ServerContext
 export async function askAsync(session: Session, given: Question): Promise<Result> {
   const { app, id: taskId } = await begin(session, given);
   const facts = factsOf(app, await app.engine.get(taskId));
-  const next = `Use ask_status with task ID: ${taskId}`;
-  return say(`Task started successfully. ${next}`, { ...facts, next });
+  const next = `Call ask_wait with taskId ${taskId} to get the answer (ask_status tells how it stands).`;
+  return say(`Task started successfully. Use ask_status with task ID: ${taskId}`, { ...facts, next });
 }
 
 export function askWait(
