@@ -10,6 +10,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -19,7 +20,8 @@ import { createHttpDoor } from "../src/doors/http/server.ts";
 import { createMcpEndpoints } from "../src/doors/mcp/endpoints.ts";
 
 const REVISIONS = ["2025-11-25", "2026-07-28"];
-const SUITE = join(import.meta.dirname, "../node_modules/@modelcontextprotocol/conformance/dist/index.js");
+const require = createRequire(import.meta.url);
+const SUITE = require.resolve("@modelcontextprotocol/conformance/dist/index.js");
 const PARTS = ["server", "gateway", "client"];
 
 interface Outcome {

@@ -157,8 +157,9 @@ export async function eraseUnstored(context: RequestContext, id: string): Promis
 export const getResponse: Handler = async (context) => {
   const { query } = context;
   const response = await ownResponse(context, context.params.id ?? "");
-  // What its status is in our own words: on the wire a response that waits for a person is in progress.
-  const whole = () => ({ ...responseObject(response), rotunda_status: response.status });
+  // The contract has no word for a response that waits for a person: there it is in progress.
+  const waits = response.status === "waiting" && { rotunda_status: response.status };
+  const whole = () => ({ ...responseObject(response), ...waits });
   if (query.get("stream") !== "true") return context.json(200, whole());
   const after = query.get("starting_after");
   const number = after === null ? -1 : Number(after);
