@@ -5,7 +5,7 @@
  * one any more fails the build instead of being changed wrongly.
  */
 import { readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname } from "node:path";
 import type { Plugin } from "esbuild";
 
 /** Our pools never speak HTTP/2 (`allowH2: false`), and `node:http2` would cost every start several milliseconds. */
@@ -81,49 +81,4 @@ const commanderWithoutProcesses = changed("commander-without-processes", /comman
   ],
 ]);
 
-/** The validator of JSON Schemas that the MCP SDK holds is evaluated when a schema is first to be checked with it. */
-const ajvWhenUsed = changed(
-  "ajv-when-used",
-  /@modelcontextprotocol[\\/](server|client)[\\/]dist[\\/]ajvProvider-\w+\.mjs$/,
-  [
-    [/^var (import_\w+) = (require_\w+)\(\);$/gm, "var $1 = new Proxy({}, { get: (_, name) => $2()[name] });"],
-    [
-      /^var import_dist = .*__toESM\(require_dist\(\), 1\);$/m,
-      "var import_dist = { get default() { return require_dist(); } };",
-    ],
-    [/^const addFormats = import_dist\.default;$/m, "const addFormats = (...given) => import_dist.default(...given);"],
-    [/^const Ajv = import_ajv\.Ajv;$/m, "const Ajv = /* @__PURE__ */ (() => import_ajv.Ajv)();"],
-  ],
-);
-
-const importWhenUsed = `$&\nimport { whenUsed } from ${JSON.stringify(join(import.meta.dirname, "when-used.ts"))};`;
-const zod = /^import \* as z from "zod\/v4";$/m;
-
-/** Of the hundreds of schemas of the protocols' SDKs each is made when it is first used: a connection uses few of them. */
-const schemasWhenUsed: readonly Plugin[] = [
-  changed("mcp-schemas-when-used", /@modelcontextprotocol[\\/]core[\\/]dist[\\/]schemas-\w+\.mjs$/, [
-    [zod, importWhenUsed],
-    [/^const (\w+Schema) = ([\s\S]*?);\n(?=\n|const |\/\/|\/\*|export )/gm, "const $1 = whenUsed(() => $2);\n"],
-  ]),
-  changed("mcp-wire-when-used", /@modelcontextprotocol[\\/](server|client)[\\/]dist[\\/]src-\w+\.mjs$/, [
-    [zod, importWhenUsed],
-    [/^\tconst ([A-Z]\w+Schema(?:\$1)?) = ([\s\S]*?);\n(?=\t[a-z/]|\})/gm, "\tconst $1 = whenUsed(() => $2);\n"],
-  ]),
-  changed(
-    "acp-schemas-when-used",
-    /@agentclientprotocol[\\/]sdk[\\/]dist[\\/]v1[\\/]unstable[\\/]schema[\\/]zod\.gen\.js$/,
-    [
-      [zod, importWhenUsed],
-      [/^export const (z\w+) = ([\s\S]*?);\n(?=\/\*|export |$)/gm, "export const $1 = whenUsed(() => $2);\n"],
-    ],
-  ),
-];
-
-export const plugins: Plugin[] = [
-  withoutHttp2,
-  onlyEnglish,
-  builtinsAsUsed,
-  commanderWithoutProcesses,
-  ajvWhenUsed,
-  ...schemasWhenUsed,
-];
+export const plugins: Plugin[] = [withoutHttp2, onlyEnglish, builtinsAsUsed, commanderWithoutProcesses];

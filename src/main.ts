@@ -57,26 +57,27 @@ const makers: Makers = {
     });
     const door = createHttpDoor(app, { ...flags, appFor, mcp });
     const upkeep = new Upkeep(door.services);
-    const { watchConfig } = await import("./config/watch.ts");
-    const unwatch = watchConfig(
-      { workspace: app.workspace, environment: process.env, explicit: named.get(app) },
-      () => {
-        const tell = (level: string, text: string) => door.services.log({ level, text });
-        app.reload().then(
-          () => tell("info", "the configuration has changed and is in force"),
-          (error: Error) => tell("error", `the configuration has changed, and the old one stays: ${error.message}`),
-        );
-      },
-    );
+    let unwatch: (() => void) | undefined;
     return {
       async listen() {
         await upkeep.prepare();
         return door.listen();
       },
       open: door.open,
-      takeUp: (tell) => upkeep.start(tell),
+      async takeUp(tell) {
+        // Nobody waits for this before the first request.
+        const { watchConfig } = await import("./config/watch.ts");
+        unwatch = watchConfig({ workspace: app.workspace, environment: process.env, explicit: named.get(app) }, () => {
+          const log = (level: string, text: string) => door.services.log({ level, text });
+          app.reload().then(
+            () => log("info", "the configuration has changed and is in force"),
+            (error: Error) => log("error", `the configuration has changed, and the old one stays: ${error.message}`),
+          );
+        });
+        return upkeep.start(tell);
+      },
       async close(options) {
-        unwatch();
+        unwatch?.();
         const servers = mcp.made() ? await mcp() : undefined;
         servers?.leave();
         await Promise.all([door.close(options), upkeep.close()]);

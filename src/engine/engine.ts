@@ -228,6 +228,7 @@ class LocalEngine implements Engine {
       if (run) {
         await run.finished;
         if (run.failure) throw run.failure;
+        if (run.ended) return run.node; // As it was committed: nobody need read it back.
       }
       const node = await existingNode(this.#parts.store, id);
       if (node.endedAt !== null || node.status === "waiting" || (this.#stopping && !run)) return node;

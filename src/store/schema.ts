@@ -47,17 +47,7 @@ export const migrations: readonly string[] = [
     deleted_at INTEGER,
     hash TEXT
   );
-  CREATE TABLE entries (
-    key INTEGER PRIMARY KEY,
-    turn INTEGER NOT NULL,
-    item TEXT NOT NULL,
-    meta TEXT NOT NULL
-  );
-  CREATE TABLE events (
-    key INTEGER PRIMARY KEY,
-    last INTEGER NOT NULL,
-    body TEXT NOT NULL
-  );
+  CREATE INDEX responses_open ON responses (status) WHERE ended_at IS NULL;
   CREATE TABLE conversations (
     id TEXT PRIMARY KEY,
     owner TEXT NOT NULL,
@@ -70,8 +60,18 @@ export const migrations: readonly string[] = [
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL
   ) WITHOUT ROWID;
-  CREATE INDEX responses_open ON responses (status) WHERE ended_at IS NULL;
   CREATE INDEX conversations_used ON conversations (owner, updated_at);
+  CREATE TABLE entries (
+    key INTEGER PRIMARY KEY,
+    turn INTEGER NOT NULL,
+    item TEXT NOT NULL,
+    meta TEXT NOT NULL
+  );
+  CREATE TABLE events (
+    key INTEGER PRIMARY KEY,
+    last INTEGER NOT NULL,
+    body TEXT NOT NULL
+  );
   CREATE TABLE audit (
     sequence INTEGER PRIMARY KEY,
     hash TEXT NOT NULL,
