@@ -24,8 +24,8 @@ export async function main(argv: readonly string[]): Promise<void> {
   process.exitCode ??= exitCode;
 }
 
-/** The configuration file that an app was made with, where one was named. */
-const named = new WeakMap<App, string | undefined>();
+/** The configuration file that an app was made with, where one was named, and when it was read. */
+const sources = new WeakMap<App, { explicit: string | undefined; readAt: number }>();
 
 const makers: Makers = {
   async app(flags, notify, workspace, change) {
@@ -34,10 +34,11 @@ const makers: Makers = {
       const loaded = await loadConfig({ workspace, environment: process.env, flags });
       return change ? { ...loaded, ...change(loaded) } : loaded;
     };
+    const readAt = Date.now();
     const config = await load();
     for (const text of config.warnings) notify({ responseId: null, level: "warn", topic: "config", text });
     const app = await createApp({ config, workspace, environment: config.environment, load, notify });
-    named.set(app, flags.config);
+    sources.set(app, { explicit: flags.config, readAt });
     return app;
   },
   async setUp() {
@@ -67,7 +68,8 @@ const makers: Makers = {
       async takeUp(tell) {
         // Nobody waits for this before the first request.
         const { watchConfig } = await import("./config/watch.ts");
-        unwatch = watchConfig({ workspace: app.workspace, environment: process.env, explicit: named.get(app) }, () => {
+        const source = sources.get(app) ?? { explicit: undefined, readAt: Date.now() };
+        unwatch = watchConfig({ workspace: app.workspace, environment: process.env, ...source }, () => {
           const log = (level: string, text: string) => door.services.log({ level, text });
           app.reload().then(
             () => log("info", "the configuration has changed and is in force"),

@@ -17,10 +17,15 @@ export interface WatchOptions {
   environment: NodeJS.ProcessEnv;
   /** The file that was named in place of those that are found. */
   explicit: string | undefined;
+  /** Milliseconds since the epoch at which the configuration was read: what has changed since then counts. */
+  readAt: number;
 }
 
 /** Calls back after each change; returns what ends it. */
-export function watchConfig({ workspace, environment, explicit }: WatchOptions, changed: () => void): () => void {
+export function watchConfig(
+  { workspace, environment, explicit, readAt }: WatchOptions,
+  changed: () => void,
+): () => void {
   const state = stateDirectory(environment);
   const others = [
     settingsPath(state),
@@ -37,6 +42,8 @@ export function watchConfig({ workspace, environment, explicit }: WatchOptions, 
       })
       .join();
   let before = look();
+  const isNewer = (path: string) => (statSync(path, { throwIfNoEntry: false })?.ctimeMs ?? 0) > readAt;
+  if (files.some(isNewer)) changed();
   const timer = setInterval(() => {
     const now = look();
     if (now === before) return;
