@@ -325,6 +325,9 @@ class Builder {
         },
       },
       projectInstructions: (folder) => this.#now.projectInstructions(folder),
+      get budgets() {
+        return builder.#now.config.budgets;
+      },
       get toolOutputLimit() {
         return builder.#now.config.toolOutputLimit;
       },

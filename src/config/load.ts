@@ -178,6 +178,8 @@ function merge(config: LoadedConfig, parts: FileParts, accept: <T>(part: Part<T>
       if (value !== undefined && first(`mcp.${key}`)) Object.assign(config.mcp, { [key]: value });
     }
   }
+  // Weaker files come later, and the last word on a budget counts: so theirs stand first.
+  for (const part of parts.budgets) config.budgets = [...(accept(part) ?? []), ...(config.budgets ?? [])];
   const { toolOutputLimit, toolSearchAbove, advice } = parts.plain;
   if (toolOutputLimit !== undefined && first("toolOutputLimit")) config.toolOutputLimit = toolOutputLimit;
   if (toolSearchAbove !== undefined && first("toolSearchAbove")) config.toolSearchAbove = toolSearchAbove;

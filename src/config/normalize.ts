@@ -4,6 +4,7 @@
  * Invariant: each part is valid by `schema.ts`; what a part needs trust for is named beside it.
  */
 import type { TrustItem } from "../types/app.ts";
+import type { BudgetConfig } from "../types/budget.ts";
 import type {
   AgentConfig,
   HookConfig,
@@ -79,6 +80,7 @@ export interface FileParts {
   profile: Part<string>[];
   server: Part<Partial<ServerSettings>>[];
   mcp: Part<Partial<McpSettings>>[];
+  budgets: Part<BudgetConfig[]>[];
   plain: Pick<RawConfig, "toolOutputLimit" | "toolSearchAbove" | "advice">;
 }
 
@@ -149,6 +151,8 @@ export function normalize(
     server: serverParts(raw, within, needs),
     // Who answers may be an agent, which is a process: as with a default profile, a project's word needs trust.
     mcp: raw.mcp ? [{ value: () => raw.mcp as Partial<McpSettings>, trust: needs("mcp", raw.mcp) }] : [],
+    // What a file of the workspace says could loosen what the user has said.
+    budgets: raw.budgets ? [{ value: () => raw.budgets as BudgetConfig[], trust: needs("budgets", raw.budgets) }] : [],
     plain: {
       ...(raw.toolOutputLimit !== undefined && { toolOutputLimit: raw.toolOutputLimit }),
       ...(raw.toolSearchAbove !== undefined && { toolSearchAbove: raw.toolSearchAbove }),

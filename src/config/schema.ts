@@ -5,12 +5,14 @@
  * mistake never silently changes nothing.
  */
 import { z } from "zod";
+import { budgetFor } from "../types/budget.ts";
 import { isRule } from "../util/path-pattern.ts";
 
 const strings = z.array(z.string());
 const stringMap = z.record(z.string(), z.coerce.string());
 const mode = z.enum(["ask", "accept-edits", "plan", "auto"]);
 const positive = z.coerce.number().positive();
+const amount = z.coerce.number().min(0);
 
 const ruleList = z.array(z.string().refine(isRule, "a rule reads tool or tool(pattern)"));
 
@@ -44,6 +46,11 @@ const model = z.strictObject({
     .optional()
     .describe("Seconds"),
   retries: z.coerce.number().int().min(0).optional(),
+  maxConcurrent: positive.int().optional().describe("Calls at once; the rest stand in line"),
+  price: z
+    .strictObject({ input: amount, output: amount, cached: amount.optional() })
+    .optional()
+    .describe("US dollars for a million tokens, for endpoints that do not say what a call has cost"),
   fallback: z.string().optional().describe("Model that answers when this one is out of reach"),
 });
 
@@ -128,6 +135,7 @@ const profile = z.strictObject({
   maxOutputTokens: positive.optional(),
   maxTurns: positive.optional(),
   limits: limits.optional(),
+  maxConcurrent: positive.int().optional().describe("Model calls at once; the rest stand in line"),
   tools: strings.optional().describe("Globs over tool names; !glob leaves out"),
   servers: strings.optional().describe("Globs over MCP server names; !glob leaves out"),
   adminTools: strings.optional().describe("Globs over the names of admin tools, which it is offered besides"),
@@ -186,6 +194,20 @@ const mcpDoor = z.strictObject({
     .describe("The addresses that hand on the MCP servers"),
 });
 
+const budget = z.strictObject({
+  for: z
+    .string()
+    .regex(budgetFor, "it reads all, token, profile, model, response, tree, or one of them as in profile/general")
+    .describe(
+      "all, profile/NAME, model/ID, token/ID; token, profile, model, response or tree: each has one of its own",
+    ),
+  per: z.enum(["total", "day", "month"]).optional().describe("Days and months of UTC. Default total"),
+  cost: amount.optional().describe("US dollars"),
+  tokens: amount.optional(),
+  seconds: amount.optional().describe("Time that responses run"),
+  agents: amount.optional().describe("Sub-agents that are started"),
+});
+
 export const configSchema = z.strictObject({
   $schema: z.string().optional(),
   models: z.array(model).optional().describe("The first one is the default"),
@@ -215,6 +237,7 @@ export const configSchema = z.strictObject({
     .optional(),
   server: httpServer.optional().describe("The HTTP door"),
   mcp: mcpDoor.optional().describe("The MCP door"),
+  budgets: z.array(budget).optional().describe("What may be used over many responses; at the limit they wait"),
   toolOutputLimit: positive.optional().describe("Characters of a tool's result that a model is shown"),
   toolSearchAbove: z.coerce
     .number()

@@ -14,6 +14,7 @@ import type { Tool } from "../types/tool.ts";
 import { matchesList } from "../util/text.ts";
 import { settleAgentCalls, settleLost } from "./agent-resume.ts";
 import { ask } from "./ask.ts";
+import type { BudgetGate } from "./budget.ts";
 import { approvalWay, type CallSupport, callTools, settle } from "./call-tools.ts";
 import type { History } from "./history.ts";
 import { runHooks } from "./hooks.ts";
@@ -25,6 +26,7 @@ import { narrowed, TOOL_SEARCH_ABOVE } from "./tool-search.ts";
 
 export interface AdvanceSupport extends Pick<CallSupport, "delegate" | "readOutput" | "askPerson"> {
   history: History;
+  budgets: BudgetGate;
 }
 
 interface Offer {
@@ -100,7 +102,14 @@ async function loop(
     if (step.kind === "ask") {
       // A little later than our own limit, which is the one that should end it.
       const deadline = parts.now() + setting.limits.seconds * 1_000 - run.stopwatch.spent() + 1_000;
-      const stop = await ask(parts, run, step, { ...support, ...setting, ...shown, deadline });
+      const leave = await support.budgets.forCall(run, setting);
+      if (run.stopped) return run.stopped;
+      if ("code" in leave) {
+        run.patch({ error: leave });
+        return "waiting";
+      }
+      const stop = await ask(parts, run, step, { ...support, ...setting, ...shown, deadline, ...leave });
+      leave.settle();
       if (stop) return stop;
     } else {
       const own = step.calls.some(({ meta }) => meta.agent);
@@ -111,6 +120,7 @@ async function loop(
       });
       // What was answered in the meantime is not waited for.
       if (outcome === "waiting" && !run.stopped && !(await hasNews(parts, run))) {
+        if (run.node.error) return "waiting"; // For a budget: nobody need answer anything.
         return approvalWay(run, setting.profile) === "return" ? { status: "completed", returned: true } : "waiting";
       }
     }

@@ -11,6 +11,8 @@ import {
   type HistoryNode,
   type Model,
   ModelError,
+  type ModelEvent,
+  type ModelPrice,
   type ModelRequest,
   type ToolDefinition,
 } from "../types/model.ts";
@@ -43,6 +45,8 @@ export interface AskSupport {
   /** Milliseconds since the epoch. */
   deadline: number;
   askPerson: CallSupport["askPerson"];
+  /** Counts what the call has used. */
+  settle(): void;
 }
 
 /** Null: go on with the next step. A `Stop`: the response ends so. */
@@ -81,10 +85,13 @@ async function askOnce(
   parts.notify({ responseId: run.node.id, level: "debug", topic: "llm", text });
   const agent = model.agent ? new AgentCalls(parts, run, support, answer) : undefined;
   try {
-    for await (const event of model.stream(request, run.signal)) {
+    for await (const given of model.stream(request, run.signal)) {
+      const event = given.type === "finish" ? priced(given, model.price) : given;
       if (event.type === "finish") {
         if (agent) await agent.finish(event);
         else answer.finish(event);
+        // In the same commit as the answer.
+        support.settle();
         return null;
       }
       if (agent) await agent.write(event);
@@ -103,6 +110,17 @@ async function askOnce(
     if (error.code === "upstream_bad_request" && hasResults && !begun) return "rejected";
     return failure(parts, error, begun);
   }
+}
+
+type FinishEvent = Extract<ModelEvent, { type: "finish" }>;
+
+/** What the call has cost, where the endpoint does not say. */
+function priced(event: FinishEvent, price: ModelPrice | undefined): FinishEvent {
+  const { usage } = event;
+  if (!price || !usage || usage.cost !== undefined) return event;
+  const { cached_tokens: cached } = usage.input_tokens_details;
+  const input = (usage.input_tokens - cached) * price.input + cached * (price.cached ?? price.input);
+  return { ...event, usage: { ...usage, cost: (input + usage.output_tokens * price.output) / 1_000_000 } };
 }
 
 function failure(parts: EngineParts, thrown: ReturnType<typeof toRotundaError>, begun: boolean): Stop {

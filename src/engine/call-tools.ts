@@ -20,7 +20,7 @@ import type { EngineParts } from "./parts.ts";
 import { deniedText, type Prepared, prepare } from "./prepare.ts";
 import type { Run, Stop } from "./run.ts";
 
-/** A sub-agent waits for a person who is not at hand: so does the call, and the response that made it. */
+/** A sub-agent waits (for a person who is not at hand, for a budget): so does the call, and the response that made it. */
 export class ChildWaiting extends Error {}
 
 export interface CallSupport {

@@ -8,6 +8,7 @@ import type { Engine, RunRequest } from "../types/engine.ts";
 import { toRotundaError } from "../types/error.ts";
 import type { Delegation, DelegationResult } from "../types/tool.ts";
 import { tokensSpent } from "./advance.ts";
+import type { BudgetGate } from "./budget.ts";
 import { approvalWay, ChildWaiting } from "./call-tools.ts";
 import type { History } from "./history.ts";
 import { type CallEntry, isCall } from "./next.ts";
@@ -22,11 +23,17 @@ export async function delegate(
   parent: Run,
   entry: CallEntry,
   request: Delegation,
+  gate: BudgetGate,
 ): Promise<DelegationResult> {
   const children = await parts.store.list({ callerResponseId: parent.node.id, limit: 1_000 });
   const known = children.find((child) => child.caller?.itemId === entry.item.id);
   if (known && known.endedAt === null) await goOn(engine, known.id, parent);
   parent.delegated = true;
+  const spent = known ? undefined : await gate.forAgent(parent, await parts.profiles.get(parent.node.profile));
+  if (spent) {
+    parent.patch({ error: spent });
+    throw new ChildWaiting(parent.node.id);
+  }
   const id = known?.id ?? (await engine.start(await childRequest(parts, parent, entry, request))).id;
   const onAbort = () => {
     const reason = parent.stopped?.error?.message ?? "the response that asked for it was stopped";
@@ -37,7 +44,10 @@ export async function delegate(
   parent.signal.addEventListener("abort", onAbort, { once: true });
   try {
     const node = await engine.wait(id);
-    if (node.status === "waiting") throw new ChildWaiting(id);
+    if (node.status === "waiting") {
+      if (node.error) parent.patch({ error: node.error });
+      throw new ChildWaiting(id);
+    }
     const ended = await engine.get(id);
     const status = node.status as DelegationResult["status"];
     return { responseId: id, status, text: outputText(ended), error: node.error?.message ?? node.incompleteReason };

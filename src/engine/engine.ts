@@ -23,8 +23,10 @@ import type { Tool, ToolResult } from "../types/tool.ts";
 import { KeyedLock } from "../util/keyed-lock.ts";
 import { newProcessName } from "../util/process-name.ts";
 import { advance, hasNews, toolsOf } from "./advance.ts";
+import { askPerson, type Desk } from "./ask-person.ts";
 import { afterCut, again, answeredCalls, awaitTurn, childOf, firstEvents, firstOf, openAbove, place } from "./begin.ts";
-import { childKey, childOfReturned, decisionOf, expire, outermost, settle, settleAnswers } from "./decide.ts";
+import { BudgetGate } from "./budget.ts";
+import { childKey, childOfReturned, expire, outermost, settle, settleAnswers } from "./decide.ts";
 import { delegate, readOutput } from "./delegate.ts";
 import { DirectCalls, judgeCall } from "./direct-call.ts";
 import { History } from "./history.ts";
@@ -51,22 +53,31 @@ class LocalEngine implements Engine {
   readonly #runs = new Map<string, Run>();
   readonly #resuming = new Map<string, Promise<ResponseNode>>();
   readonly #history: History;
+  readonly #budgets: BudgetGate;
   readonly #pulse: Pulse;
   readonly #directCalls: DirectCalls;
   readonly #linear = new KeyedLock();
   readonly #watching: WatchParts;
+  readonly #desk: Desk;
   #stopping = false;
 
   constructor(parts: EngineParts) {
     this.#parts = parts;
     this.#history = new History(parts.store);
+    this.#budgets = new BudgetGate(parts, this.#history);
     this.#directCalls = new DirectCalls(parts);
     this.#pulse = new Pulse(parts, this.#processName, this.#runs);
+    this.#desk = {
+      store: parts.store,
+      runs: this.#runs,
+      settled: (...approval) => this.#pulse.settled(...approval),
+      decide: (...answer) => this.decide(...answer),
+    };
     this.#watching = {
       store: parts.store,
       runOf: (id) => this.#runs.get(id),
       lives: (id) => this.#lives(id),
-      change: () => this.#pulse.change(),
+      change: (id, signal) => this.#pulse.change(id, signal),
       stopping: () => this.#stopping,
     };
   }
@@ -138,9 +149,10 @@ class LocalEngine implements Engine {
     await awaitTurn(this.#parts.store, run, (id) => this.#runs.get(id));
     await advance(this.#parts, run, {
       history: this.#history,
-      delegate: (parent, entry, request) => delegate(this.#parts, this, parent, entry, request),
+      budgets: this.#budgets,
+      delegate: (...call) => delegate(this.#parts, this, ...call, this.#budgets),
       readOutput: (reader, reference) => readOutput(this.#parts, this.#history, reader, reference),
-      askPerson: (...asking) => this.#askPerson(...asking),
+      askPerson: (...asking) => askPerson(this.#desk, ...asking),
     });
     this.#runs.delete(run.node.id);
     if (this.#runs.size === 0) this.#pulse.stop();
@@ -192,7 +204,7 @@ class LocalEngine implements Engine {
     await this.#pulse.obey([run]);
     const waited = Math.max(0, this.#parts.now() - run.node.createdAt - run.node.ran);
     // One that waits behind its parent goes on waiting there.
-    run.patch(run.node.status === "queued" ? { waited } : { status: "in_progress", waited });
+    run.patch(run.node.status === "queued" ? { waited } : { status: "in_progress", waited, error: null });
     this.#begin(run);
     return run.node;
   }
@@ -218,8 +230,7 @@ class LocalEngine implements Engine {
   }
 
   async #lives(id: string): Promise<boolean> {
-    const lease = await this.#parts.store.leaseOf(id);
-    return lease !== undefined && (await this.#pulse.isAlive(lease.process));
+    return this.#pulse.isAlive(await this.#parts.store.leaseOf(id));
   }
 
   async wait(id: string): Promise<ResponseNode> {
@@ -238,7 +249,7 @@ class LocalEngine implements Engine {
           remedy: `rotunda resume ${id.slice(-8)}`,
         });
       }
-      await this.#pulse.change();
+      await this.#pulse.change(id);
     }
   }
 
@@ -251,34 +262,6 @@ class LocalEngine implements Engine {
   }
 
   // ---- approvals
-
-  async #askPerson(run: Run, approval: Approval, wait: boolean, until = run.signal): Promise<Decision | undefined> {
-    const { store } = this.#parts;
-    const settled = decisionOf(await store.approval(approval.id));
-    const { approver } = run;
-    if (settled || !approver || !wait) return settled;
-    const line = this.#line(run);
-    for (const one of line) one.stopwatch.pause();
-    run.patch({ status: "waiting" });
-    const aside = new AbortController();
-    const signal = AbortSignal.any([until, aside.signal]);
-    try {
-      // Whoever answers first, here or in another process, is in the store; an approver that fails is nobody.
-      const person = (async () => this.decide(approval.id, await approver(approval, signal)))().catch(() => undefined);
-      await Promise.race([this.#pulse.settled(approval.id, signal), person]);
-    } finally {
-      aside.abort();
-      for (const one of line) one.stopwatch.resume();
-    }
-    run.patch({ status: "in_progress" });
-    return decisionOf(await store.approval(approval.id));
-  }
-
-  /** The run and the callers above it: while a person is asked, none of them spends time. */
-  #line(run: Run): Run[] {
-    const above = run.node.caller && this.#runs.get(run.node.caller.responseId);
-    return above ? [run, ...this.#line(above)] : [run];
-  }
 
   async decide(approvalId: string, decision: Decision): Promise<Approval> {
     const settled = await settle(this.#parts, approvalId, decision);
@@ -304,6 +287,14 @@ class LocalEngine implements Engine {
     const expired = await expire(this.#parts);
     for (const approval of expired) this.#pulse.tell(approval);
     return expired;
+  }
+
+  async goOnWithinBudget(id: string, approver?: Approver): Promise<ResponseNode | undefined> {
+    const { status, error } = await existingNode(this.#parts.store, id);
+    if (status !== "waiting" || error?.code !== "budget_reached") return undefined;
+    if (this.#runs.has(id) || (await this.#lives(id))) return undefined;
+    if (error.budget !== undefined && !(await this.#budgets.isFree(error.budget))) return undefined;
+    return this.resume(id, approver);
   }
 
   // ---- steer, cancel, call, stop
@@ -392,6 +383,7 @@ class LocalEngine implements Engine {
 
   async stop(): Promise<void> {
     this.#stopping = true;
+    this.#pulse.wake();
     const runs = [...this.#runs.values()];
     for (const run of runs) run.stop({ status: "shutdown" });
     await Promise.all(runs.map((run) => run.finished));

@@ -118,7 +118,9 @@ function without(node: HistoryNode, omitted: ReadonlySet<string>): HistoryNode {
 
 /** What an ended response contributes: nothing if it failed with nothing said. */
 function promptEntries(entries: readonly Entry[], failed: boolean): readonly Entry[] {
-  if (failed && !entries.some((entry) => entry.side === "output")) return [];
+  if (failed && !entries.some(({ side, meta }) => side === "output" && !meta.compaction)) {
+    return entries.filter(({ meta }) => meta.compaction);
+  }
   return withoutCutAnswers(entries, true);
 }
 
@@ -133,7 +135,7 @@ function withoutCutAnswers(entries: readonly Entry[], ended: boolean): readonly 
   return entries.filter((entry) => {
     // The child tells of it, with its outcome.
     if (entry.item.type === "mcp_call" && entry.item.error === RETURNED) return false;
-    if (finished.has(entry.turn) || entry.meta.synthetic === "steer") return true;
+    if (finished.has(entry.turn) || entry.meta.synthetic === "steer" || entry.meta.compaction) return true;
     return ended && entry.turn === last && entry.item.type === "message";
   });
 }

@@ -1,5 +1,6 @@
 /** What the engine stands on. It knows shapes only: no database, no endpoint, no protocol. */
-import type { HookConfig, HookPoint } from "../types/config.ts";
+import type { BudgetConfig } from "../types/budget.ts";
+import type { CompactionConfig, HookConfig, HookPoint } from "../types/config.ts";
 import type { Notify } from "../types/event.ts";
 import type { Model } from "../types/model.ts";
 import type { PermissionRules, Profile } from "../types/profile.ts";
@@ -23,7 +24,11 @@ export interface EngineParts {
   sandbox: { level(): Promise<SandboxLevel>; network: "auto" | "on" | "off" };
   /** What the workspace itself says to agents (AGENTS.md, skills); empty if nothing. */
   projectInstructions(workspace: string): Promise<string>;
+  /** As configured; none that was set later. */
+  budgets?: readonly BudgetConfig[] | undefined;
   toolOutputLimit: number;
+  /** Default: `DEFAULT_COMPACTION`. */
+  compaction?: CompactionConfig | undefined;
   /** Tokens (about) of tool schemas above which a model finds MCP tools with `tool_search`. Default 10,000. */
   toolSearchAbove?: number | undefined;
   redact: Redact;

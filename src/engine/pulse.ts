@@ -5,19 +5,22 @@
  */
 import type { Approval } from "../types/approval.ts";
 import type { Item } from "../types/item.ts";
+import type { Lease } from "../types/store.ts";
 import { newId } from "../util/ids.ts";
-import { processState } from "../util/process-name.ts";
+import { isHeld } from "../util/process-name.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Run } from "./run.ts";
 
 const BEAT = 50;
-const RENEW = 10_000;
+/** Milliseconds between two looks at whether the process that runs a response lives. */
+const LOOK = 1_000;
 
 export class Pulse {
   readonly #parts: EngineParts;
   readonly #processName: string;
   readonly #runs: ReadonlyMap<string, Run>;
   readonly #approvals = new Map<string, (approval: Approval) => void>();
+  readonly #waiting = new Set<() => void>();
   #timer: NodeJS.Timeout | null = null;
   #version = -1;
   #renewed = 0;
@@ -44,7 +47,7 @@ export class Pulse {
   }
 
   #beat(): void {
-    if (performance.now() - this.#renewed > RENEW) {
+    if (performance.now() - this.#renewed > this.#parts.store.renewEvery) {
       this.#renewed = performance.now();
       this.#parts.store.renew(this.#processName).catch((error: unknown) => this.#report(error));
     }
@@ -130,12 +133,25 @@ export class Pulse {
     this.#approvals.get(approval.id)?.(approval);
   }
 
-  /** Resolves when the database may have changed. */
-  async change(): Promise<void> {
-    await new Promise((resolve) => setTimeout(resolve, BEAT));
+  /** Resolves when another process may have written something of a response. */
+  async change(id: string, signal?: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const wake = () => resolve();
+    this.#waiting.add(wake);
+    signal?.addEventListener("abort", wake, { once: true });
+    this.#parts.store.changed(id, LOOK).then(wake, wake);
+    await promise;
+    signal?.removeEventListener("abort", wake);
+    this.#waiting.delete(wake);
   }
 
-  async isAlive(name: string): Promise<boolean> {
-    return name !== this.#processName && processState(name) !== "dead";
+  /** Whoever waits for a change looks again. */
+  wake(): void {
+    for (const wake of this.#waiting) wake();
+  }
+
+  /** Whether another process runs a response. */
+  isAlive(lease: Lease | undefined): boolean {
+    return lease?.process !== this.#processName && isHeld(lease);
   }
 }

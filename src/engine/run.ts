@@ -7,6 +7,7 @@
 
 import type { Approval } from "../types/approval.ts";
 import type { AuditEntry } from "../types/audit.ts";
+import type { Spending } from "../types/budget.ts";
 import type { Approver } from "../types/engine.ts";
 import { type RotundaError, toRotundaError } from "../types/error.ts";
 import type { DeltaType, NewEvent, RunEvent } from "../types/event.ts";
@@ -42,6 +43,8 @@ export class Run {
   stopped: Stop | null = null;
   failure: RotundaError | null = null;
   ended = false;
+  /** Milliseconds of its time that budgets have counted. */
+  counted: number;
   /** It may have sub-agents, whose tokens count against its limit. */
   delegated = false;
   /** Resolves when the loop has left this process, whatever the reason. */
@@ -67,6 +70,7 @@ export class Run {
     this.lease = lease;
     this.approver = options.approver;
     this.stopwatch = new Stopwatch(options.now, node.ran);
+    this.counted = node.ran;
     this.#recent = options.events;
     this.#nextSequence = options.nextSequence;
     this.#published = options.nextSequence;
@@ -124,6 +128,12 @@ export class Run {
   ask(approval: Approval): void {
     const batch = this.#open();
     batch.approvals = [...batch.approvals, approval];
+  }
+
+  /** With what is stored of a model call: what it has used. Settles what was reserved for it. */
+  spend(spent: Spending): void {
+    const batch = this.#open();
+    batch.spent = [...(batch.spent ?? []), spent];
   }
 
   audit(entry: AuditEntry): void {

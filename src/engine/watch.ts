@@ -15,8 +15,8 @@ export interface WatchParts {
   runOf(id: string): Run | undefined;
   /** Whether any process runs it. */
   lives(id: string): Promise<boolean>;
-  /** Resolves when another process may have written something. */
-  change(): Promise<void>;
+  /** Resolves when another process may have written something of a response. */
+  change(id: string, signal?: AbortSignal): Promise<void>;
   /** The engine stops: what other processes run is no longer followed. */
   stopping(): boolean;
 }
@@ -112,7 +112,7 @@ class Groups implements AsyncIterableIterator<readonly RunEvent[], undefined> {
       } else if (!(await this.#parts.lives(this.#id))) {
         // It waits for a person, or its process is gone: what is stored has been told.
         if ((await store.events(this.#id, this.#cursor, 1)).length === 0) return this.#end();
-      } else await this.#parts.change();
+      } else await this.#parts.change(this.#id, this.#signal);
     }
   }
 }

@@ -51,6 +51,8 @@ export function createChatCompletionsModel(config: ModelConfig, dependencies: Mo
     id: config.id,
     key,
     ...(config.contextWindow === undefined ? {} : { contextWindow: config.contextWindow }),
+    ...(config.maxConcurrent === undefined ? {} : { maxConcurrent: config.maxConcurrent }),
+    ...(config.price === undefined ? {} : { price: config.price }),
     stream: (request, signal) => new AnswerStream(endpoint, request, signal),
   };
 }

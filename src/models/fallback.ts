@@ -17,6 +17,8 @@ export function withFallback(first: Model, others: readonly Model[]): Model {
     key: first.key,
     ...(first.demo === undefined ? {} : { demo: first.demo }),
     ...(first.contextWindow === undefined ? {} : { contextWindow: first.contextWindow }),
+    ...(first.maxConcurrent === undefined ? {} : { maxConcurrent: first.maxConcurrent }),
+    ...(first.price === undefined ? {} : { price: first.price }),
     stream: (request, signal) => streamChain(chain, request, signal),
   };
 }

@@ -18,6 +18,8 @@
  * erasing        numbers of deleted responses of which something is left to erase
  * subscriptions  who is told what becomes of outermost responses; `target` is a digest, `events` a JSON list or null: all
  * outbox         one row for each event and target that it has not reached (see sqlite-outbox.ts)
+ * budgets        what is used of each budget in its period; `is_set`: its limits are a person's and not the configuration's
+ * reservations   what calls that are under way will use, by budget (see sqlite-budgets.ts)
  * usage          tokens and cost of what ended, by owner and day (UTC, days since the epoch); outlives erasure
  *
  * Times are milliseconds since the epoch. The keys are packed so that each of the two large tables is one tree
@@ -177,5 +179,28 @@ export const migrations: readonly string[] = [
     cost REAL NOT NULL,
     PRIMARY KEY (owner, day)
   ) WITHOUT ROWID;
+  `,
+  `
+  CREATE TABLE budgets (
+    key TEXT PRIMARY KEY,
+    limits TEXT NOT NULL,
+    period TEXT NOT NULL,
+    is_set INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    tokens INTEGER NOT NULL,
+    cost REAL NOT NULL,
+    seconds REAL NOT NULL,
+    agents INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE TABLE reservations (
+    key TEXT NOT NULL,
+    response_id TEXT NOT NULL,
+    tokens INTEGER NOT NULL,
+    cost REAL NOT NULL,
+    agents INTEGER NOT NULL,
+    until INTEGER NOT NULL,
+    PRIMARY KEY (key, response_id)
+  ) WITHOUT ROWID;
+  CREATE INDEX reservations_response ON reservations (response_id);
   `,
 ];

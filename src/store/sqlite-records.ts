@@ -8,6 +8,7 @@ import { RotundaError } from "../types/error.ts";
 import type { Item } from "../types/item.ts";
 import type { Control, Store } from "../types/store.ts";
 import type { Token } from "../types/token.ts";
+import { Budgets } from "./sqlite-budgets.ts";
 import type { Parameter, SqliteDatabase } from "./sqlite-database.ts";
 
 interface RuleRow {
@@ -26,10 +27,11 @@ interface ControlRow {
   items: string | null;
 }
 
-export class Records {
+export class Records extends Budgets {
   readonly #db: SqliteDatabase;
 
   constructor(db: SqliteDatabase) {
+    super(db);
     this.#db = db;
   }
 

@@ -5,6 +5,7 @@
  * a run checks the run's fence inside the same transaction.
  */
 import type { DatabaseSync } from "node:sqlite";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { AuditEntry, AuditRecord } from "../types/audit.ts";
 import { RotundaError } from "../types/error.ts";
 import type { RunEvent } from "../types/event.ts";
@@ -40,6 +41,9 @@ import { UsageLedger } from "./sqlite-usage.ts";
 export type { SqliteOptions };
 
 const LEASE = 30_000;
+const RENEW = 10_000;
+/** Milliseconds between two looks at what other processes write. */
+const LOOK = 50;
 const PORTION = 15;
 
 export async function openSqliteStore(path: string, options: SqliteOptions = {}): Promise<Store> {
@@ -48,6 +52,7 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
 
 /** The small tables are inherited; this class has the responses: their writes, their leases. */
 class SqliteStore extends Records implements Store {
+  readonly renewEvery = RENEW;
   readonly #db: SqliteDatabase;
   readonly #lease: number;
   readonly #tail: Tail;
@@ -125,7 +130,7 @@ class SqliteStore extends Records implements Store {
       node.status,
       bodyOf(node),
       process,
-      node.createdAt + this.#lease,
+      process === null ? 0 : node.createdAt + this.#lease,
       node.createdAt,
     );
     this.#open.made(node.id, number);
@@ -178,6 +183,7 @@ class SqliteStore extends Records implements Store {
     }
     for (const approval of batch.approvals) this.putApproval(approval);
     this.#audit.append(batch.audits);
+    for (const spent of batch.spent ?? []) this.spend(batch.responseId, spent);
     if (batch.node) this.#update(batch.responseId, batch.node);
   }
 
@@ -300,7 +306,9 @@ class SqliteStore extends Records implements Store {
 
   async leaseOf(responseId: string): Promise<Lease | undefined> {
     const row = this.#tree.row(responseId);
-    return row?.process ? { process: row.process, fence: row.fence } : undefined;
+    if (!row?.process) return undefined;
+    const over = row.lease_until <= Date.now() && processState(row.process) === "elsewhere";
+    return { process: row.process, fence: row.fence, ...(over && { over }) };
   }
 
   // ---- what other files hold
@@ -361,6 +369,10 @@ class SqliteStore extends Records implements Store {
     return this.#db.version();
   }
 
+  async changed(_responseId: string, within: number): Promise<void> {
+    await sleep(Math.min(within, LOOK));
+  }
+
   async close(): Promise<void> {
     try {
       this.#tail.close();
@@ -371,7 +383,8 @@ class SqliteStore extends Records implements Store {
   }
 }
 
-function isDeltasOnly({ events, entries, outputs, approvals, audits, node }: Batch): boolean {
-  if (events.length === 0 || entries.length + outputs.length + approvals.length + audits.length > 0) return false;
+function isDeltasOnly({ events, entries, outputs, approvals, audits, spent, node }: Batch): boolean {
+  if (spent || events.length === 0 || entries.length + outputs.length + approvals.length + audits.length > 0)
+    return false;
   return node === null && events.every((event) => "delta" in event);
 }

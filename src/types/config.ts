@@ -3,6 +3,8 @@
  * piece of it and knows nothing of files.
  */
 
+import type { BudgetConfig } from "./budget.ts";
+import type { ModelPrice } from "./model.ts";
 import type { PermissionRules } from "./profile.ts";
 import type { Limits, PermissionMode } from "./response.ts";
 import type { Access } from "./tool.ts";
@@ -27,6 +29,10 @@ export interface ModelConfig {
   /** Further fields of the request body, verbatim. */
   body?: Record<string, unknown>;
   timeouts?: Partial<ModelTimeouts>;
+  /** Calls at once; the rest stand in line. */
+  maxConcurrent?: number;
+  /** US dollars for a million tokens, for endpoints that do not say what a call has cost. `cached` defaults to `input`. */
+  price?: ModelPrice;
   /** Attempts after the first for failures that are safe to repeat. Default 3. */
   retries?: number;
   /** Id of the model that answers when this one is out of reach. */
@@ -154,6 +160,8 @@ export interface ProfileConfig {
   maxOutputTokens?: number;
   maxTurns?: number;
   limits?: Partial<Limits>;
+  /** Model calls at once; the rest stand in line. */
+  maxConcurrent?: number;
   /** Globs over tool names; `!glob` leaves out. */
   tools?: string[];
   /** Globs over MCP server names; `!glob` leaves out. */
@@ -239,6 +247,22 @@ export interface GatewaySettings {
   outputLimit?: number;
 }
 
+/** How prompts are kept within the window of their model. */
+export interface CompactionConfig {
+  /** "summary" (default): the model sums up older items. "first-last": they are left out. "none": a prompt that is too long is an error. */
+  strategy: "summary" | "first-last" | "none";
+  /** Share of the window at which it happens. Default 0.8. */
+  at: number;
+  /** Share of the window that the newest items may fill and stay as they are. Default 0.25. */
+  keep: number;
+  /** Id of the model that sums up. Default: the one that answers. */
+  model?: string;
+  /** first-last: messages above which those in the middle are left out. Default 500. */
+  messages?: number;
+}
+
+export const DEFAULT_COMPACTION: Readonly<CompactionConfig> = { strategy: "summary", at: 0.8, keep: 0.25 };
+
 export interface Config {
   models: ModelConfig[];
   /** Beside those that are found by themselves. */
@@ -253,6 +277,9 @@ export interface Config {
   sandbox: SandboxConfig;
   server: ServerSettings;
   mcp: McpSettings;
+  budgets?: BudgetConfig[];
+  /** Default: `DEFAULT_COMPACTION`. */
+  compaction?: CompactionConfig;
   /** Tools that nobody is offered, in any accepted spelling of their names. */
   disabledTools: string[];
   /** False: tool calls one after the other, whatever the profile. */

@@ -89,6 +89,8 @@ export interface Engine {
    * Resolves with the response that runs now; undefined where another process has it, or answers are still missing.
    */
   goOn(approvalId: string, approver?: Approver): Promise<ResponseNode | undefined>;
+  /** Lets an outermost response go on that waits for a budget, where that was raised or has begun anew. Undefined: it does not. */
+  goOnWithinBudget(id: string, approver?: Approver): Promise<ResponseNode | undefined>;
   /** A response whose process is gone, and that nobody waits for any more, ends `incomplete` (`interrupted`). */
   interrupt(id: string): Promise<void>;
   /** From now on it is unknown at every door; its content goes as soon as no descendant needs it. Cancels a run. */

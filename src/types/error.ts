@@ -38,6 +38,7 @@ export const errorTable = {
   approval_settled: { http: 409, exit: 1, retryable: false },
   approval_needed: { http: 403, exit: 3, retryable: false },
   denied: { http: 403, exit: 1, retryable: false },
+  budget_reached: { http: 429, exit: 4, retryable: true },
   limit_reached: { http: 429, exit: 4, retryable: false },
   timeout: { http: 504, exit: 124, retryable: true },
   owned_elsewhere: { http: 409, exit: 1, retryable: true },

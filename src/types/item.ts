@@ -118,11 +118,14 @@ export interface ApprovalResponseItem {
   reason: string | null;
 }
 
-/** A summary that stands for everything before it on the path. */
+/** A summary that stands for older items in every prompt from here on. The items themselves stay where they are. */
 export interface CompactionItem {
   type: "compaction";
   id: string;
+  /** What a model is told in their place. */
   summary: string;
+  /** Ids of the first and the last item that it stands for, and how many they are; absent in one that a client brought along. */
+  covers?: { from: string; to: string; items: number };
 }
 
 export type Item =
@@ -134,6 +137,31 @@ export type Item =
   | ApprovalRequestItem
   | ApprovalResponseItem
   | CompactionItem;
+
+/** One entry of a path. */
+export interface Place {
+  response: string;
+  side: Entry["side"];
+  position: number;
+}
+
+/** What a compaction changes about the prompts from here on. */
+export interface Compaction {
+  /**
+   * "summary": its text stands for the range. "first-last": a mark does. "outputs": nothing is left out, but results of
+   * tools within the range are shown as head and tail.
+   */
+  strategy: "summary" | "first-last" | "outputs";
+  /** Both included. */
+  from: Place;
+  to: Place;
+  /** Entries of the range when it was made: fewer later mean that something was taken out, and so must be forgotten. */
+  items: number;
+  /** Ids of entries of the range that stay as they are: instructions, the question that is being worked on. */
+  kept: string[];
+  /** "outputs": characters of a result that are shown. */
+  characters?: number;
+}
 
 /** What stands beside an item and is never shown to a client. */
 export interface EntryMeta {
@@ -162,6 +190,8 @@ export interface EntryMeta {
   wholeLength?: number;
   /** Milliseconds from start to outcome of a call. */
   duration?: number;
+  /** Beside a compaction that was made here. */
+  compaction?: Compaction;
 }
 
 /** An item at its place. `position` counts from 0 within the side; on the output side it is `output_index`. */

@@ -115,6 +115,14 @@ export interface ModelRequest {
   agent?: AgentSetting;
 }
 
+/** US dollars for a million tokens, where the endpoint does not say what a call has cost. */
+export interface ModelPrice {
+  input: number;
+  output: number;
+  /** Default: as `input`. */
+  cached?: number;
+}
+
 export interface Model {
   /** As configured; what users name. */
   readonly id: string;
@@ -126,6 +134,9 @@ export interface Model {
   readonly agent?: true;
   /** Context window in tokens, where known. */
   readonly contextWindow?: number;
+  /** Calls at once, of all that share the database; the rest stand in line. */
+  readonly maxConcurrent?: number;
+  readonly price?: ModelPrice;
   stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<ModelEvent>;
 }
 

@@ -28,6 +28,8 @@ export type IncompleteReason =
 export interface ResponseError {
   code: ErrorCode;
   message: string;
+  /** `budget_reached`: which one it waits for. */
+  budget?: string;
 }
 
 /** The call that started a sub-agent's response. */
@@ -90,6 +92,13 @@ export interface RunSettings {
   plain?: boolean;
   /** Ids of items further up the path that were taken out of the conversation: from here on no model sees them. */
   omit?: string[];
+  /** It asks nothing of the model but to sum up the path above it. `focus`: what the summary must not miss. */
+  compact?: { focus?: string };
+  /**
+   * False: a path that is too long for the model is an error. A number: tokens of a prompt above which older items are
+   * summed up. Default: as configured.
+   */
+  compaction?: false | number;
   /** Fields of the request that the door repeats in its answers. The engine never reads them. */
   wire?: JsonObject;
   /** Absolute path of the configuration file that it was started with, where one was named. */

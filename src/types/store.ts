@@ -7,6 +7,7 @@
  */
 import type { Approval, LearnedRule } from "./approval.ts";
 import type { AuditEntry, AuditRecord } from "./audit.ts";
+import type { Budget, BudgetKey, BudgetLimits, BudgetPeriod, Reservation, Reserved, Spending } from "./budget.ts";
 import type { RunEvent } from "./event.ts";
 import type { Entry, Item } from "./item.ts";
 import type { Delivery, Subscription } from "./outbox.ts";
@@ -18,13 +19,16 @@ export interface Lease {
   process: string;
   /** Grows by one with every change of process. */
   fence: number;
+  /** Its time has passed by the store's clock: whoever claims the response gets it. */
+  over?: true;
 }
 
 export interface NewResponse {
   node: ResponseNode;
   input: Entry[];
   events: RunEvent[];
-  process: string;
+  /** Null: nobody has it yet, and whoever claims it runs it. */
+  process: string | null;
   /** The pointer that moves to this response, made if it does not exist. */
   conversation: Conversation | null;
   /** It goes on where its conversation stands: `owned_elsewhere` where another turn has come in between. */
@@ -60,6 +64,8 @@ export interface Batch {
   outputs: { itemId: string; text: string }[];
   approvals: Approval[];
   audits: AuditEntry[];
+  /** What calls have used. It settles what was reserved for them. */
+  spent?: Spending[];
   /** Changed columns of the node. With `hash` set, the response has ended and its lease is over. */
   node: Partial<ResponseNode> | null;
 }
@@ -102,6 +108,8 @@ export interface Control {
 }
 
 export interface Store {
+  /** Milliseconds between two calls of `renew` that keep a process's leases alive. */
+  readonly renewEvery: number;
   /** Resolves with the record that already holds the idempotency key, and makes nothing; else with undefined. */
   create(response: NewResponse): Promise<IdempotencyRecord | undefined>;
   /** Hands a batch in: at once with `now`, else when the commit clock next ticks. */
@@ -177,6 +185,17 @@ export interface Store {
   /** What responses of a token that ended on the day (UTC) of `at` have used, and those that run so far. Cost in US dollars. */
   usedOn(owner: Owner, at: number): Promise<{ tokens: number; cost: number }>;
 
+  /** All budgets, as they stand at `now` (milliseconds since the epoch). */
+  budgets(now: number): Promise<Budget[]>;
+  /** Sets the limits of one, made where there is none; what was used of it stays. */
+  saveBudget(key: BudgetKey, limits: BudgetLimits, period: BudgetPeriod, now: number): Promise<void>;
+  /** False: there is none. One that the configuration names begins anew with it. */
+  removeBudget(key: BudgetKey): Promise<boolean>;
+  /** Reserves what a call will use, in all the budgets that it falls under or in none. Replaces the response's last one. */
+  reserve(reservation: Reservation, now: number): Promise<Reserved>;
+  /** Tokens and cost of a response, of all its descendants and of the sub-agents of these. */
+  usedBelow(id: string): Promise<{ responses: number; tokens: number; cost: number }>;
+
   /** Appends to the audit log; the chain of hashes is made in the same transaction. */
   audit(entry: AuditEntry): Promise<void>;
   /** After a sequence number (default 0: from the first, 1), oldest first. */
@@ -184,8 +203,13 @@ export interface Store {
   /** Number and hash that the last record must have (0 and 64 zeros where there is none). Undefined: that note was removed. */
   auditEnd(): Promise<{ sequence: number; hash: string } | undefined>;
 
-  /** A number that changes when another process has written. Cheap enough for ten calls a second. */
+  /** A number that changes when another process has sent a control or settled an approval. Cheap: asked 20 times a second. */
   version(): number;
+  /**
+   * Resolves when another process may have written something of a response since it was last read here, at the latest
+   * after `within` milliseconds and when the store closes. Never rejects.
+   */
+  changed(responseId: string, within: number): Promise<void>;
   close(): Promise<void>;
 }
 

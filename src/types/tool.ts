@@ -4,6 +4,7 @@
  * Invariant: a tool's failure is data for the model (`isError`), never an exception that ends a run. A tool
  * runs only after the engine has allowed the call and committed that it starts.
  */
+import type { Entry } from "./item.ts";
 import type { Json, JsonObject, JsonSchema } from "./json.ts";
 import type { EndedStatus, Status } from "./response.ts";
 
@@ -69,6 +70,8 @@ export interface ToolContext {
   delegate(request: Delegation): Promise<DelegationResult>;
   /** The whole output of an earlier call of this tree whose id ends (or begins) with `reference`. */
   readOutput(reference: string): Promise<string | undefined>;
+  /** Items of this conversation that a compaction keeps from the model, oldest first. */
+  recall?(): Promise<readonly Entry[]>;
 }
 
 export interface Tool {

@@ -48,6 +48,11 @@ export function newProcessName(): string {
   return `${hostIdentity()}/${process.pid}/${startTime(process.pid) ?? "0"}/${randomBytes(4).toString("hex")}`;
 }
 
+/** Whether a response is somebody's who can be thought to live. */
+export function isHeld(lease: { process: string; over?: true } | undefined): boolean {
+  return lease !== undefined && lease.over !== true && processState(lease.process) !== "dead";
+}
+
 /** "alive" and "dead" are certain; "elsewhere": another host, so that only the lease's time can tell. */
 export function processState(name: string): "alive" | "dead" | "elsewhere" {
   const [machine, pid, start] = name.split("/");

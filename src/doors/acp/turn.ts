@@ -233,7 +233,8 @@ export class Turn {
     return last && (await engine.goOn(last.id, this.#approver));
   }
 
-  async #waits({ id }: ResponseNode): Promise<Error> {
+  async #waits({ id, error }: ResponseNode): Promise<Error> {
+    if (error) return toRequestError(new RotundaError(error.code, error.message), { responseId: id });
     const [approval] = await this.#options.app.store.approvals({ status: "pending", responseId: id });
     const what = approval ? `${approval.tool} needs an approval` : "a call needs an approval";
     const name = shortId(approval?.id ?? id);

@@ -90,7 +90,7 @@ async function turn(context: CommandContext, talk: Talk, line: string): Promise<
     if (exitCode === 143) process.exit(143);
     if (node.status === "failed" && node.error) context.streams.err(`[error] ${visible(node.error.message)}\n`);
     if (node.endedAt !== null && node.status !== "failed") talk.last = node.id;
-    else if (node.status === "waiting")
+    else if (node.status === "waiting" && !node.error)
       context.streams.err(`It waits: rotunda approvals; then rotunda resume ${shortId(node.id)}\n`);
   } finally {
     interrupt.dispose();

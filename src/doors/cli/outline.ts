@@ -2,7 +2,7 @@
 import type { App } from "../../types/app.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
-import { processState } from "../../util/process-name.ts";
+import { isHeld } from "../../util/process-name.ts";
 import { oneLine, visible } from "../../util/text.ts";
 
 interface Line {
@@ -58,8 +58,7 @@ export async function treeLines(app: App, root: string): Promise<Line[]> {
 
 async function isInterrupted(app: App, node: ResponseNode): Promise<boolean> {
   if (node.status !== "in_progress") return false;
-  const lease = await app.store.leaseOf(node.id);
-  return lease === undefined || processState(lease.process) === "dead";
+  return !isHeld(await app.store.leaseOf(node.id));
 }
 
 async function questionOf(app: App, id: string): Promise<string> {

@@ -38,7 +38,50 @@ export function addTokens<Options>(program: Command, wiring: Wiring<Options>): v
         (await import("./tokens.ts")).tokenRevoke(await configured(context, options), name),
       ),
     );
+  addBudgets(program, wiring);
   addAudit(program, wiring);
+}
+
+function addBudgets<Options>(program: Command, { act, common, configured, number, count }: Wiring<Options>): void {
+  const budget = program.command("budget").description("What may be used over many responses; at the limit they wait");
+  common(budget.command("list", { isDefault: true }))
+    .description("The budgets, and what is used of them (also: rotunda budget)")
+    .option("--json", "as JSON")
+    .action(async (options) =>
+      act(options, async (context) =>
+        (await import("./budgets.ts")).budgetList(await configured(context, options), options),
+      ),
+    );
+  common(budget.command("set"))
+    .description("Set or raise one")
+    .argument("<for>", "all, profile/NAME, model/ID, token/NAME, response/ID (with its sub-agents) or tree/ID")
+    .option(
+      "--cost <dollars>",
+      "US dollars at most, where the models tell their cost or their price is configured",
+      number,
+    )
+    .option("--tokens <count>", "model tokens at most", count)
+    .option("--seconds <count>", "time that responses run at most", count)
+    .option("--agents <count>", "sub-agents at most", count)
+    .addOption(new Option("--per <period>", "of UTC").choices(["total", "day", "month"]).default("total"))
+    .option("--json", "as JSON")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  rotunda budget set profile/general --cost 5 --per day\n  rotunda budget set tree/1a2b3c4d --tokens 500000",
+    )
+    .action(async (key, options) =>
+      act(options, async (context) =>
+        (await import("./budgets.ts")).budgetSet(await configured(context, options), key, options),
+      ),
+    );
+  common(budget.command("remove"))
+    .description("Remove one; what the configuration says about it holds again, and counts from zero")
+    .argument("<for>", "as it was set")
+    .action(async (key, options) =>
+      act(options, async (context) =>
+        (await import("./budgets.ts")).budgetRemove(await configured(context, options), key),
+      ),
+    );
 }
 
 function addTokenAdd<Options>(token: Command, { act, common, configured, number, count }: Wiring<Options>): void {

@@ -6,7 +6,7 @@ import type { Item } from "../../types/item.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
 import { outermost } from "../../util/outermost.ts";
-import { processState } from "../../util/process-name.ts";
+import { isHeld } from "../../util/process-name.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import { approverFor, type CommandContext, interruptible } from "./context.ts";
 import { outline, rootOf, treeLines } from "./outline.ts";
@@ -50,8 +50,7 @@ async function leftBehind(app: App): Promise<string[]> {
     waiting.add(await outermost(app, responseId));
   const abandoned: string[] = [];
   for (const node of open.filter((one) => one.caller === null && !waiting.has(one.id))) {
-    const lease = await app.store.leaseOf(node.id);
-    if (lease === undefined || processState(lease.process) === "dead") abandoned.unshift(node.id);
+    if (!isHeld(await app.store.leaseOf(node.id))) abandoned.unshift(node.id);
   }
   return abandoned;
 }

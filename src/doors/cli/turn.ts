@@ -11,7 +11,7 @@ import type { IncompleteReason, ResponseNode, Status } from "../../types/respons
 import type { Lease } from "../../types/store.ts";
 import { shortId } from "../../util/ids.ts";
 import { outermost } from "../../util/outermost.ts";
-import { processState } from "../../util/process-name.ts";
+import { isHeld } from "../../util/process-name.ts";
 import { readServerFile } from "../../util/server-file.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import type { Interrupt } from "./context.ts";
@@ -80,6 +80,12 @@ function printerFor(id: string, { format, streams, stream, verbose }: TurnOption
 }
 
 async function tellWaiting(app: App, node: ResponseNode, streams: Streams): Promise<void> {
+  if (node.error) {
+    streams.err(`\nThe response waits: ${visible(node.error.message)}.\n`);
+    if (node.error.budget) streams.err(`  rotunda budget set ${visible(node.error.budget)} …   raises it; then\n`);
+    streams.err(`  rotunda resume ${shortId(node.id)}\n`);
+    return;
+  }
   streams.err("\nThe response waits for a person, and nobody here can answer:\n");
   for (const approval of await app.store.approvals({ status: "pending" })) {
     if ((await outermost(app, approval.responseId)) !== node.id) continue;
@@ -89,10 +95,10 @@ async function tellWaiting(app: App, node: ResponseNode, streams: Streams): Prom
   }
 }
 
-/** Another process of this machine has it. */
+/** Another process has it. */
 function isElsewhere(lease: Lease | undefined): boolean {
   if (lease === undefined || lease.process.split("/")[1] === String(process.pid)) return false;
-  return processState(lease.process) === "alive";
+  return isHeld(lease);
 }
 
 /** Exit codes of design.md 7.4. */
@@ -103,7 +109,7 @@ function exitCodeOf(node: ResponseNode): number {
 }
 
 function codeOf(status: Status, reason: IncompleteReason | null, code: ErrorCode | undefined): ErrorCode {
-  if (status === "waiting") return "approval_needed";
+  if (status === "waiting") return code ?? "approval_needed";
   if (status === "cancelled") return "cancelled";
   if (status !== "incomplete" || reason === "stream_cut" || reason === "interrupted") return code ?? "internal";
   return reason === "max_time" ? "timeout" : "limit_reached";

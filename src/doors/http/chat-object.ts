@@ -78,6 +78,10 @@ function refusalOf(output: readonly Item[]): string | null {
 export function failureOf(response: ResponseNode): RotundaError | undefined {
   const { status, error, incompleteReason: reason } = response;
   if (status === "failed") return new RotundaError(error?.code ?? "internal", error?.message ?? "the response failed");
+  if (status === "waiting" && error) {
+    const remedy = `Response ${response.id} waits. It goes on when the budget is raised (rotunda budget set) or begins anew.`;
+    return new RotundaError(error.code, error.message, { remedy });
+  }
   if (status === "cancelled") return new RotundaError("cancelled", error?.message ?? "the response was cancelled");
   if (reason === "stream_cut" || reason === "interrupted" || reason === "empty_response") {
     const code: ErrorCode = error?.code ?? "upstream_cut";

@@ -86,7 +86,7 @@ async function stream(
   const events = new FirstSign(app.engine.watch(node.id, -1, context.signal).groups());
   if (!(await events.untilSign())) {
     const now = await app.store.node(node.id);
-    const failure = now && now.endedAt !== null ? failureOf(now) : undefined;
+    const failure = now && (now.endedAt !== null || now.status === "waiting") ? failureOf(now) : undefined;
     if (failure) throw failure;
   }
   await context.stream({

@@ -27,6 +27,21 @@ export async function goOn(services: Services, approval: Approval): Promise<Resp
   return running;
 }
 
+/** All that wait for a budget which was raised or has begun anew. Resolves with how many go on. */
+export async function goOnWithinBudgets(services: Services): Promise<number> {
+  let count = 0;
+  for (const node of await services.app.store.list({ status: ["waiting"], limit: 10_000 })) {
+    if (node.caller || node.error?.code !== "budget_reached") continue;
+    const own = await appOf(services, node);
+    // Another process may be quicker.
+    const running = await own.engine.goOnWithinBudget(node.id, parked).catch(() => undefined);
+    if (!running) continue;
+    count++;
+    services.limits.holdRun(running.owner, own.engine.wait(running.id));
+  }
+  return count;
+}
+
 /** Resolves with the response that runs then. Throws what the engine throws. */
 export async function resume(services: Services, node: ResponseNode): Promise<{ node: ResponseNode; app: App }> {
   const app = await appOf(services, node);

@@ -25,7 +25,11 @@ export function responseObject(response: FullResponse): JsonObject {
     ...base(response),
     status: wireStatus(response),
     completed_at: response.status === "completed" && ended ? seconds(response.endedAt ?? 0) : null,
-    error: response.status === "failed" && response.error ? errorObject(response.error) : null,
+    // One that waits for a budget says so.
+    error:
+      (response.status === "failed" || response.status === "waiting") && response.error
+        ? errorObject(response.error)
+        : null,
     incomplete_details:
       response.status === "incomplete" ? { reason: response.incompleteReason ?? "interrupted" } : null,
     output: response.output.map((item) => outputItem(item, wish)),

@@ -1,4 +1,5 @@
 /** The table of all routes of this door. Invariant: what it imports is entries only, never a handler. */
+import { budgetsRoutes } from "./budgets-routes.ts";
 import { chatRoutes } from "./chat-routes.ts";
 import { conversationsRoutes } from "./conversations-routes.ts";
 import { coreRoutes } from "./core-routes.ts";
@@ -18,4 +19,5 @@ export const allRoutes: readonly Route[] = [
   ...oauthRoutes,
   ...localRoutes,
   ...mcpRoutes,
+  ...budgetsRoutes,
 ];

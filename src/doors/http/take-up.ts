@@ -7,7 +7,7 @@
 import type { App } from "../../types/app.ts";
 import { toRotundaError } from "../../types/error.ts";
 import type { ResponseNode } from "../../types/response.ts";
-import { processState } from "../../util/process-name.ts";
+import { isHeld } from "../../util/process-name.ts";
 import { parked } from "./responses-request.ts";
 
 export interface TakeUpOptions {
@@ -35,7 +35,7 @@ export async function takeUp(options: TakeUpOptions): Promise<TakenUp> {
   // Oldest first: a queued response finds its parent going on. Sub-agents go on with their callers.
   for (const node of open.reverse().filter(({ caller }) => caller === null)) {
     const lease = await app.store.leaseOf(node.id);
-    if (lease && processState(lease.process) !== "dead") continue;
+    if (isHeld(lease)) continue;
     try {
       await takeUpOne(options, node, lease !== undefined, result);
     } catch (error) {

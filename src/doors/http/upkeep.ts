@@ -18,6 +18,8 @@ export interface UpkeepOptions extends Pick<DeliveriesOptions, "delays" | "beat"
   expiry?: number;
 }
 
+/** Milliseconds between two looks for responses whose budget can be used again. */
+const BUDGETS = 5_000;
 /** Milliseconds from listening to the first upkeep. */
 const SETTLING = 100;
 /** Milliseconds that deliveries have when the server ends: it has ten seconds for everything. */
@@ -30,6 +32,8 @@ export class Upkeep {
   readonly #deliveries: Once<Deliveries>;
   #closed = false;
   #timer: NodeJS.Timeout | undefined;
+  #budgetTimer: NodeJS.Timeout | undefined;
+  #going = false;
   #expiring = false;
   #unlisten: (() => void) | undefined;
 
@@ -71,7 +75,23 @@ export class Upkeep {
       resumed: ({ id, owner }, app) => limits.holdRun(owner, app.engine.wait(id)),
     });
     this.#expire();
+    this.#budgetTimer = setInterval(() => this.#goOn(), BUDGETS).unref();
     return taken;
+  }
+
+  /** A budget may have been raised elsewhere, or have begun anew. */
+  #goOn(): void {
+    if (this.#going || this.#closed) return;
+    this.#going = true;
+    (async () => {
+      const waiting = await this.#app.store.list({ status: ["waiting"], limit: 10_000 });
+      if (!waiting.some(({ error }) => error?.code === "budget_reached")) return;
+      await (await import("./go-on.ts")).goOnWithinBudgets(this.#services);
+    })()
+      .catch((thrown: unknown) => this.#say("what waits for a budget does not go on", thrown))
+      .finally(() => {
+        this.#going = false;
+      });
   }
 
   /** Not even the hub is loaded where there is nothing to connect to. */
@@ -96,6 +116,7 @@ export class Upkeep {
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#timer);
+    clearInterval(this.#budgetTimer);
     this.#unlisten?.();
     if (this.#deliveries.made()) await (await this.#deliveries()).close(PATIENCE);
   }

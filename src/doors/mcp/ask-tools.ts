@@ -132,6 +132,11 @@ export async function tellAnswer(outcome: Outcome, responseId: string, app: App)
   const response = await app.engine.get(responseId);
   const facts = factsOf(app, response);
   if (outcome.kind === "ended") return tellEnd(app, response);
+  if (outcome.kind === "waiting" && response.error) {
+    const next = `Once it is raised, call ask_wait with taskId ${responseId}.`;
+    const text = `Waiting: ${response.error.message}.\n\nResponse ID: ${responseId}\n\n${next}`;
+    return say(text, { ...facts, next });
+  }
   if (outcome.kind === "waiting") {
     const waitsFor = outcome.approvals.map(({ id: approvalId, tool, arguments: given, why }) => {
       return { approvalId, tool, arguments: given, why };

@@ -77,7 +77,8 @@ async function tellChat(session: Session, outcome: Outcome, id: string, reasonin
   const { conversationId, model: modelId, status } = response;
   const common = { conversationId, modelId, responseId: id, status };
   if (outcome.kind !== "ended") {
-    const how = outcome.kind === "waiting" ? "It waits for a person to allow a call" : "It is still running";
+    const what = response.error ? `It waits: ${response.error.message}` : "It waits for a person to allow a call";
+    const how = outcome.kind === "waiting" ? what : "It is still running";
     const text = `${how}, nothing is lost. Response ID: ${id}. Call ask_wait with this taskId to get the answer.`;
     return jsonOf({ ...common, response: text });
   }

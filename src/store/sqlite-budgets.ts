@@ -1,0 +1,193 @@
+/**
+ * Budgets and what is reserved of them.
+ *
+ * Invariant: what was used is added in the transaction that stores what it was used for; a reservation is of one
+ * response, and gone when that response settles it, reserves anew, or lets its time pass.
+ */
+import {
+  type Budget,
+  type BudgetHold,
+  type BudgetKey,
+  type BudgetLimits,
+  type BudgetPeriod,
+  periodStart,
+  type Reservation,
+  type Reserved,
+  type Spending,
+  usedUp,
+} from "../types/budget.ts";
+import type { SqliteDatabase } from "./sqlite-database.ts";
+
+interface BudgetRow {
+  key: string;
+  limits: string;
+  period: BudgetPeriod;
+  is_set: number;
+  since: number;
+  tokens: number;
+  cost: number;
+  seconds: number;
+  agents: number;
+}
+
+interface Held {
+  calls: number;
+  tokens: number;
+  cost: number;
+  agents: number;
+}
+
+/** The base of `Records`: its methods are the store's. */
+export class Budgets {
+  readonly #db: SqliteDatabase;
+
+  constructor(db: SqliteDatabase) {
+    this.#db = db;
+  }
+
+  async budgets(now: number): Promise<Budget[]> {
+    return this.#db.all<BudgetRow>("SELECT * FROM budgets ORDER BY key").map((row) => current(row, now));
+  }
+
+  saveBudget(key: BudgetKey, limits: BudgetLimits, period: BudgetPeriod, now: number): Promise<void> {
+    return this.#db.write(() => {
+      const since = periodStart(period, now);
+      this.#db.run(
+        `INSERT INTO budgets (key, limits, period, is_set, since, tokens, cost, seconds, agents)
+         VALUES (?, ?, ?, 1, ?, 0, 0, 0, 0)
+         ON CONFLICT DO UPDATE SET limits = excluded.limits, period = excluded.period, is_set = 1,
+           since = CASE WHEN period = excluded.period THEN since ELSE excluded.since END`,
+        key,
+        JSON.stringify(limits),
+        period,
+        since,
+      );
+    });
+  }
+
+  removeBudget(key: BudgetKey): Promise<boolean> {
+    return this.#db.write(() => this.#db.run("DELETE FROM budgets WHERE key = ?", key) > 0);
+  }
+
+  reserve({ responseId, holds, amount, life }: Reservation, now: number): Promise<Reserved> {
+    return this.#db.write((): Reserved => {
+      for (const hold of holds) {
+        const budget = this.#budgetOf(hold, now);
+        if (budget && usedUp(budget)) return { kind: "reached", budget };
+        const others = this.#heldByOthers(hold.key, responseId, now);
+        if (hold.calls !== undefined && others.calls >= hold.calls) return { kind: "busy", key: hold.key };
+        if (budget && others.calls > 0 && usedUp(withHeld(budget, others))) return { kind: "busy", key: hold.key };
+      }
+      this.#db.run("DELETE FROM reservations WHERE response_id = ?", responseId);
+      for (const { key } of holds) {
+        this.#db.run(
+          "INSERT INTO reservations (key, response_id, tokens, cost, agents, until) VALUES (?, ?, ?, ?, ?, ?)",
+          key,
+          responseId,
+          amount.tokens,
+          amount.cost,
+          amount.agents,
+          now + life,
+        );
+      }
+      return { kind: "reserved" };
+    });
+  }
+
+  /** Made where the configuration names one that was never met. */
+  #budgetOf({ key, limits, period = "total" }: BudgetHold, now: number): Budget | undefined {
+    const row = this.#row(key);
+    if (row) {
+      const stored = current(row, now);
+      if (row.is_set === 1 || !limits) return stored;
+      const text = JSON.stringify(limits);
+      if (text !== row.limits) this.#db.run("UPDATE budgets SET limits = ? WHERE key = ?", text, key);
+      return { ...stored, limits };
+    }
+    if (!limits) return undefined;
+    const since = periodStart(period, now);
+    const text = JSON.stringify(limits);
+    this.#db.run(
+      `INSERT INTO budgets (key, limits, period, is_set, since, tokens, cost, seconds, agents)
+       VALUES (?, ?, ?, 0, ?, 0, 0, 0, 0)`,
+      key,
+      text,
+      period,
+      since,
+    );
+    const made = this.#row(key);
+    return made && current(made, now);
+  }
+
+  #row(key: BudgetKey): BudgetRow | undefined {
+    return this.#db.one<BudgetRow>("SELECT * FROM budgets WHERE key = ?", key);
+  }
+
+  #heldByOthers(key: BudgetKey, responseId: string, now: number): Held {
+    const row = this.#db.one<Held>(
+      `SELECT count(*) AS calls, total(tokens) AS tokens, total(cost) AS cost, total(agents) AS agents
+       FROM reservations WHERE key = ? AND response_id <> ? AND until > ?`,
+      key,
+      responseId,
+      now,
+    );
+    return row ?? { calls: 0, tokens: 0, cost: 0, agents: 0 };
+  }
+
+  /** Inside a transaction: what was used counts, and nothing is reserved for that response any more. */
+  protected spend(responseId: string, { keys, tokens, cost, seconds, agents }: Spending, now = Date.now()): void {
+    this.#db.run("DELETE FROM reservations WHERE response_id = ?", responseId);
+    for (const key of keys) {
+      const row = this.#row(key);
+      if (!row) continue;
+      const { since, spent } = current(row, now);
+      this.#db.run(
+        "UPDATE budgets SET since = ?, tokens = ?, cost = ?, seconds = ?, agents = ? WHERE key = ?",
+        since,
+        spent.tokens + tokens,
+        spent.cost + cost,
+        spent.seconds + seconds,
+        spent.agents + agents,
+        key,
+      );
+    }
+  }
+
+  async usedBelow(id: string): Promise<{ responses: number; tokens: number; cost: number }> {
+    const row = this.#db.one<{ responses: number; tokens: number; cost: number }>(
+      `WITH RECURSIVE below (id) AS (
+         SELECT ?
+         UNION SELECT responses.id FROM below JOIN responses ON previous_response_id = below.id
+         UNION SELECT responses.id FROM below JOIN responses ON caller_response_id = below.id)
+       SELECT count(*) AS responses, total(json_extract(body, '$.usage[2]')) AS tokens,
+         total(json_extract(body, '$.usage[5]')) AS cost
+       FROM below JOIN responses USING (id) WHERE body <> ''`,
+      id,
+    );
+    return row ?? { responses: 0, tokens: 0, cost: 0 };
+  }
+}
+
+/** As it stands now: one whose period has passed begins anew. */
+function current(row: BudgetRow, now: number): Budget {
+  const { key, period } = row;
+  const start = periodStart(period, now);
+  const passed = start > row.since;
+  const { tokens, cost, seconds, agents } = row;
+  return {
+    key,
+    period,
+    limits: JSON.parse(row.limits) as BudgetLimits,
+    set: row.is_set === 1,
+    since: passed ? start : row.since,
+    spent: passed ? { tokens: 0, cost: 0, seconds: 0, agents: 0 } : { tokens, cost, seconds, agents },
+  };
+}
+
+function withHeld(budget: Budget, held: Held): Budget {
+  const { tokens, cost, seconds, agents } = budget.spent;
+  return {
+    ...budget,
+    spent: { tokens: tokens + held.tokens, cost: cost + held.cost, seconds, agents: agents + held.agents },
+  };
+}
