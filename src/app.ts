@@ -325,6 +325,9 @@ class Builder {
         },
       },
       projectInstructions: (folder) => this.#now.projectInstructions(folder),
+      get keep() {
+        return builder.#now.config.keep;
+      },
       get budgets() {
         return builder.#now.config.budgets;
       },

@@ -8,10 +8,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TrustItem } from "../types/app.ts";
-import { type Config, DEFAULT_SERVER, type HookPoint, type ModelConfig } from "../types/config.ts";
+import { type Config, DEFAULT_COMPACTION, DEFAULT_SERVER, type HookPoint, type ModelConfig } from "../types/config.ts";
 import { RotundaError } from "../types/error.ts";
 import type { JsonObject } from "../types/json.ts";
 import type { SettingsFile } from "../types/settings.ts";
+import { keepOf } from "../util/duration.ts";
 import { isSecretName, secretsInArguments, secretsInUrl, withoutScheme } from "../util/secrets.ts";
 import { checked } from "./check.ts";
 import { readEnvFile } from "./env-file.ts";
@@ -19,7 +20,7 @@ import { type ConfigFile, findPlaces, readConfigFile } from "./files.ts";
 import { asConfigFile, readSettings, settingsPath } from "./managed.ts";
 import { baselineOf, type FileParts, inOwnShape, normalize, type Part } from "./normalize.ts";
 import { stateDirectory } from "./paths.ts";
-import { polybrainModel, withPolybrainNames } from "./polybrain.ts";
+import { polybrainMessages, polybrainModel, withPolybrainNames } from "./polybrain.ts";
 import { TrustStore } from "./trust.ts";
 
 export interface LoadOptions {
@@ -85,6 +86,11 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   speakmcp?.applySpeakmcp(config, config.speakmcp, environment, managed.path);
   applyEnvironment(config, environment);
   const theirs = polybrainModel(environment);
+  const messages = polybrainMessages(environment);
+  if (messages !== undefined && /^$|polybrain/.test(config.origins["compaction.strategy"] ?? "")) {
+    config.compaction = { ...DEFAULT_COMPACTION, ...config.compaction, strategy: "first-last", messages };
+    config.origins["compaction.strategy"] = "POLYBRAIN_TRUNCATE_LIMIT";
+  }
   if (theirs) config.models = [theirs, ...config.models.filter(({ id }) => id !== theirs.id)];
   applyFlags(config, flags, environment);
   speakmcp?.applyIterations(config, config.speakmcp);
@@ -180,7 +186,14 @@ function merge(config: LoadedConfig, parts: FileParts, accept: <T>(part: Part<T>
   }
   // Weaker files come later, and the last word on a budget counts: so theirs stand first.
   for (const part of parts.budgets) config.budgets = [...(accept(part) ?? []), ...(config.budgets ?? [])];
-  const { toolOutputLimit, toolSearchAbove, advice } = parts.plain;
+  for (const part of parts.keep) {
+    const keep = accept(part);
+    if (keep !== undefined && first("keep") && keep !== "forever") config.keep = keepOf(keep);
+  }
+  const { compaction = {}, toolOutputLimit, toolSearchAbove, advice } = parts.plain;
+  for (const [key, value] of Object.entries(compaction)) {
+    if (first(`compaction.${key}`)) config.compaction = { ...DEFAULT_COMPACTION, ...config.compaction, [key]: value };
+  }
   if (toolOutputLimit !== undefined && first("toolOutputLimit")) config.toolOutputLimit = toolOutputLimit;
   if (toolSearchAbove !== undefined && first("toolSearchAbove")) config.toolSearchAbove = toolSearchAbove;
   if (advice !== undefined && first("advice")) config.advice = advice;

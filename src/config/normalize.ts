@@ -81,7 +81,9 @@ export interface FileParts {
   server: Part<Partial<ServerSettings>>[];
   mcp: Part<Partial<McpSettings>>[];
   budgets: Part<BudgetConfig[]>[];
-  plain: Pick<RawConfig, "toolOutputLimit" | "toolSearchAbove" | "advice">;
+  /** How long everything is kept: a file of the workspace must not have it deleted. */
+  keep: Part<string>[];
+  plain: Pick<RawConfig, "compaction" | "toolOutputLimit" | "toolSearchAbove" | "advice">;
 }
 
 type RawModel = NonNullable<RawConfig["models"]>[number];
@@ -140,6 +142,7 @@ export function normalize(
         loosens(profile.mode, user.strictestMode) ||
         profile.permissions?.allow ||
         profile.skipAgentPermissions ||
+        profile.keep !== undefined ||
         namesAdminTools(profile)
           ? needs(`profile ${name}`, profile)
           : null,
@@ -153,7 +156,9 @@ export function normalize(
     mcp: raw.mcp ? [{ value: () => raw.mcp as Partial<McpSettings>, trust: needs("mcp", raw.mcp) }] : [],
     // What a file of the workspace says could loosen what the user has said.
     budgets: raw.budgets ? [{ value: () => raw.budgets as BudgetConfig[], trust: needs("budgets", raw.budgets) }] : [],
+    keep: raw.keep === undefined ? [] : [{ value: () => raw.keep as string, trust: needs("keep", raw.keep) }],
     plain: {
+      ...(raw.compaction && { compaction: raw.compaction }),
       ...(raw.toolOutputLimit !== undefined && { toolOutputLimit: raw.toolOutputLimit }),
       ...(raw.toolSearchAbove !== undefined && { toolSearchAbove: raw.toolSearchAbove }),
       ...(raw.advice !== undefined && { advice: raw.advice }),

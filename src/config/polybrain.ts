@@ -33,7 +33,12 @@ export function fromPolybrain(raw: JsonObject, path: string): JsonObject {
     };
     return Object.fromEntries(Object.entries(kept).map(([key, value]) => [key, braced(value)]));
   });
-  return { models, ...(raw.httpPort !== undefined && { server: { port: raw.httpPort } }) };
+  const { truncateLimit: messages } = raw;
+  return {
+    models,
+    ...(raw.httpPort !== undefined && { server: { port: raw.httpPort } }),
+    ...(messages !== undefined && { compaction: { strategy: "first-last", messages } }),
+  };
 }
 
 /** Only `${VAR}` was a variable; a dollar sign alone was one. */
@@ -45,6 +50,15 @@ function braced(value: Json | undefined): Json | undefined {
 export function withPolybrainNames(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const { POLYBRAIN_HTTP_PORT: port, ROTUNDA_PORT: own } = environment;
   return port && !own ? { ...environment, ROTUNDA_PORT: port } : environment;
+}
+
+/** `POLYBRAIN_TRUNCATE_LIMIT`: it won over the file. Throws `config_invalid`. */
+export function polybrainMessages({ POLYBRAIN_TRUNCATE_LIMIT: limit }: NodeJS.ProcessEnv): number | undefined {
+  if (!limit) return undefined;
+  if (!/^\d{1,9}$/.test(limit) || Number(limit) < 2) {
+    throw new RotundaError("config_invalid", `POLYBRAIN_TRUNCATE_LIMIT is ${limit}; it can be a number from 2 up`);
+  }
+  return Number(limit);
 }
 
 /** The one model that the variables name, if all three are set: it is the default. */

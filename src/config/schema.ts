@@ -6,6 +6,7 @@
  */
 import { z } from "zod";
 import { budgetFor } from "../types/budget.ts";
+import { keepPattern } from "../util/duration.ts";
 import { isRule } from "../util/path-pattern.ts";
 
 const strings = z.array(z.string());
@@ -15,6 +16,8 @@ const positive = z.coerce.number().positive();
 const amount = z.coerce.number().min(0);
 
 const ruleList = z.array(z.string().refine(isRule, "a rule reads tool or tool(pattern)"));
+
+const keep = z.string().regex(keepPattern, "it reads 90m, 12h, 30d, 4w, 1y or forever");
 
 const rules = {
   allow: ruleList.optional().describe("Rules `tool` or `tool(pattern)` that need no question"),
@@ -136,6 +139,7 @@ const profile = z.strictObject({
   maxTurns: positive.optional(),
   limits: limits.optional(),
   maxConcurrent: positive.int().optional().describe("Model calls at once; the rest stand in line"),
+  keep: keep.optional().describe("How long its responses are kept after their end"),
   tools: strings.optional().describe("Globs over tool names; !glob leaves out"),
   servers: strings.optional().describe("Globs over MCP server names; !glob leaves out"),
   adminTools: strings.optional().describe("Globs over the names of admin tools, which it is offered besides"),
@@ -208,6 +212,16 @@ const budget = z.strictObject({
   agents: amount.optional().describe("Sub-agents that are started"),
 });
 
+const share = z.coerce.number().gt(0).max(1);
+
+const compaction = z.strictObject({
+  strategy: z.enum(["summary", "first-last", "none"]).optional(),
+  at: share.optional().describe("Share of the model's window at which it happens; default 0.8"),
+  keep: share.optional().describe("Share of the window that the newest items may fill and stay; default 0.25"),
+  model: z.string().min(1).optional().describe("Who sums up; default: the model that answers"),
+  messages: z.coerce.number().int().min(2).optional().describe("first-last: messages at most; default 500"),
+});
+
 export const configSchema = z.strictObject({
   $schema: z.string().optional(),
   models: z.array(model).optional().describe("The first one is the default"),
@@ -237,7 +251,9 @@ export const configSchema = z.strictObject({
     .optional(),
   server: httpServer.optional().describe("The HTTP door"),
   mcp: mcpDoor.optional().describe("The MCP door"),
+  keep: keep.optional().describe("How long responses are kept after their end: 30d, 12h. Default: forever"),
   budgets: z.array(budget).optional().describe("What may be used over many responses; at the limit they wait"),
+  compaction: compaction.optional().describe("How prompts are kept within the window of their model"),
   toolOutputLimit: positive.optional().describe("Characters of a tool's result that a model is shown"),
   toolSearchAbove: z.coerce
     .number()

@@ -16,10 +16,13 @@ import { settleAgentCalls, settleLost } from "./agent-resume.ts";
 import { ask } from "./ask.ts";
 import type { BudgetGate } from "./budget.ts";
 import { approvalWay, type CallSupport, callTools, settle } from "./call-tools.ts";
+import { Compactor } from "./compact.ts";
+import { droppedFrom } from "./compacted.ts";
 import type { History } from "./history.ts";
 import { runHooks } from "./hooks.ts";
 import { answeredApprovals, isCall, isSettled, next } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
+import { withRecall } from "./recall.ts";
 import type { Run, Stop } from "./run.ts";
 import { RETURNED } from "./text.ts";
 import { narrowed, TOOL_SEARCH_ABOVE } from "./tool-search.ts";
@@ -88,7 +91,10 @@ async function loop(
   support: AdvanceSupport,
 ): Promise<Stop | "waiting"> {
   let offer: Offer | undefined;
+  const compactor = new Compactor(parts, run, { ...support, ...setting });
+  const recall = async () => droppedFrom([...setting.above, support.history.current(run)]);
   settleLost(run);
+  if (run.node.settings.compact) return compactor.byHand();
   for (;;) {
     if (run.failure) throw run.failure;
     if (run.stopped) return run.stopped;
@@ -98,7 +104,10 @@ async function loop(
     if (step.kind === "end") return { ...step };
     const all = await parts.tools.list(run.signal);
     if (offer?.all !== all) offer = offerOf(all, run, setting.profile);
-    const shown = narrowed(offer, parts.toolSearchAbove ?? TOOL_SEARCH_ABOVE, setting.above, run);
+    const narrow = narrowed(offer, parts.toolSearchAbove ?? TOOL_SEARCH_ABOVE, setting.above, run);
+    const held = step.kind === "ask" && (await compactor.before(narrow.definitions));
+    if (held) return held;
+    const shown = withRecall(narrow, setting.above, run);
     if (step.kind === "ask") {
       // A little later than our own limit, which is the one that should end it.
       const deadline = parts.now() + setting.limits.seconds * 1_000 - run.stopwatch.spent() + 1_000;
@@ -110,13 +119,16 @@ async function loop(
       }
       const stop = await ask(parts, run, step, { ...support, ...setting, ...shown, deadline, ...leave });
       leave.settle();
-      if (stop) return stop;
+      const longer = stop && (await compactor.after(stop, shown.definitions));
+      if (longer && longer !== "again") return longer;
+      if (stop && !longer) return stop;
     } else {
       const own = step.calls.some(({ meta }) => meta.agent);
       const outcome = await (own ? settleAgentCalls : callTools)(parts, run, step.calls, {
         ...support,
         ...setting,
         ...shown,
+        recall,
       });
       // What was answered in the meantime is not waited for.
       if (outcome === "waiting" && !run.stopped && !(await hasNews(parts, run))) {

@@ -22,6 +22,7 @@ import { newId } from "../util/ids.ts";
 import { AgentCalls } from "./agent-calls.ts";
 import { Answer, closeText } from "./answer.ts";
 import type { CallSupport } from "./call-tools.ts";
+import { compacted } from "./compacted.ts";
 import { type History, syntheticNode } from "./history.ts";
 import { isCall, type Step } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
@@ -52,12 +53,14 @@ export interface AskSupport {
 /** Null: go on with the next step. A `Stop`: the response ends so. */
 export async function ask(parts: EngineParts, run: Run, step: AskStep, support: AskSupport): Promise<Stop | null> {
   const current = support.history.current(run);
+  const path = compacted([...support.above, current]);
   const hasResults = current.entries.some(isCall);
-  const outcome = await askOnce(parts, run, step, support, current, hasResults);
+  const outcome = await askOnce(parts, run, step, support, path, hasResults);
   if (outcome !== "rejected") return outcome;
   // An endpoint that cannot digest its own tool calls may still read them as plain text.
   notify(parts, run, "the endpoint rejected the tool results; asking once more with them as plain text");
-  const repaired = await askOnce(parts, run, step, support, flatten(current), hasResults);
+  const plain = path.map((node) => (node.ended ? node : flatten(node)));
+  const repaired = await askOnce(parts, run, step, support, plain, hasResults);
   if (repaired !== "rejected") return repaired;
   degrade(run, step.turn);
   return null;
@@ -68,7 +71,7 @@ async function askOnce(
   run: Run,
   step: AskStep,
   support: AskSupport,
-  current: HistoryNode,
+  path: readonly HistoryNode[],
   hasResults: boolean,
 ): Promise<Stop | null | "rejected"> {
   const clientTools = new Map((run.node.settings.clientTools ?? []).map((tool) => [tool.name, tool]));
@@ -80,7 +83,7 @@ async function askOnce(
     clientTools,
     final: step.final,
   });
-  const request = requestOf(parts, run, step, support, current);
+  const request = requestOf(parts, run, step, support, path);
   const text = `asking ${model.id} (call ${step.turn}, ${request.tools.length} tools)`;
   parts.notify({ responseId: run.node.id, level: "debug", topic: "llm", text });
   const agent = model.agent ? new AgentCalls(parts, run, support, answer) : undefined;
@@ -115,7 +118,7 @@ async function askOnce(
 type FinishEvent = Extract<ModelEvent, { type: "finish" }>;
 
 /** What the call has cost, where the endpoint does not say. */
-function priced(event: FinishEvent, price: ModelPrice | undefined): FinishEvent {
+export function priced(event: FinishEvent, price: ModelPrice | undefined): FinishEvent {
   const { usage } = event;
   if (!price || !usage || usage.cost !== undefined) return event;
   const { cached_tokens: cached } = usage.input_tokens_details;
@@ -135,14 +138,14 @@ function requestOf(
   run: Run,
   step: AskStep,
   support: AskSupport,
-  current: HistoryNode,
+  path: readonly HistoryNode[],
 ): ModelRequest {
   const { node } = run;
   const { profile, model } = support;
   // An agent has its own tools, and reads what the workspace says to agents itself.
   const nothing = { tools: [], projectInstructions: "", definitions: [] };
   const { tools, projectInstructions, definitions } = model.agent ? nothing : support;
-  const history: HistoryNode[] = [...support.above, current];
+  const history: HistoryNode[] = [...path];
   if (step.nudge) history.push(syntheticNode(NUDGE));
   if (step.final) history.push(syntheticNode(FINAL[step.final] ?? ""));
   const temperature = node.settings.temperature ?? profile.temperature;
@@ -160,7 +163,7 @@ function requestOf(
     ...(node.settings.reasoningEffort !== undefined && { reasoningEffort: node.settings.reasoningEffort }),
     ...(node.settings.reasoning && { reasoning: true as const }),
     ...(profile.defaults && !node.settings.plain && { defaults: profile.defaults }),
-    cacheKey: history[0]?.responseId ?? node.id,
+    cacheKey: support.above[0]?.responseId ?? node.id,
     deadline: support.deadline,
     onRetry: (text) => notify(parts, run, text),
     ...(model.agent && { agent: agentSetting(parts, run, profile) }),

@@ -28,6 +28,8 @@ export interface CallSupport {
   offered: ReadonlyMap<string, Tool>;
   delegate(run: Run, entry: CallEntry, request: Delegation): Promise<DelegationResult>;
   readOutput(run: Run, reference: string): Promise<string | undefined>;
+  /** What a compaction keeps from the model. */
+  recall?: NonNullable<ToolContext["recall"]>;
   /** Puts the question and resolves with the answer; undefined if nobody is at hand, or nobody is waited for (any more). */
   askPerson(run: Run, approval: Approval, wait: boolean, until?: AbortSignal): Promise<Decision | undefined>;
 }
@@ -358,6 +360,7 @@ class Schedule {
         }),
       delegate: (request) => this.#support.delegate(this.#run, call.entry, request),
       readOutput: (reference) => this.#support.readOutput(this.#run, reference),
+      ...(this.#support.recall && { recall: this.#support.recall }),
     };
   }
 }

@@ -66,7 +66,10 @@ function groupOf({ entry, response, standsIn }: Element): string {
 
 /** How many elements the model has answered already, or needs not: from the next one on, all must stay. */
 export function answeredCount(elements: readonly Element[], run: Run): number {
-  const turn = run.output.reduce((last, entry) => (entry?.meta.finish === undefined ? last : Math.max(last, entry.turn)), 0);
+  const turn = run.output.reduce(
+    (last, entry) => (entry?.meta.finish === undefined ? last : Math.max(last, entry.turn)),
+    0,
+  );
   const first = elements.findIndex(({ entry, response, standsIn }) => {
     if (standsIn || response !== run.node.id) return false;
     return turn === 0 || (entry.side === "output" && entry.turn >= turn);

@@ -6,8 +6,8 @@
  * it stands for stay where they are.
  */
 import { type CompactionConfig, DEFAULT_COMPACTION } from "../types/config.ts";
-import { RotundaError, toRotundaError } from "../types/error.ts";
-import type { Compaction, CompactionItem, Entry, Usage } from "../types/item.ts";
+import { toRotundaError } from "../types/error.ts";
+import type { Compaction, CompactionItem, Entry, Place, Usage } from "../types/item.ts";
 import type { HistoryNode, Model, ToolDefinition } from "../types/model.ts";
 import type { Profile } from "../types/profile.ts";
 import { newId } from "../util/ids.ts";
@@ -25,7 +25,7 @@ import {
   placeOf,
   tokensOf,
 } from "./compact-plan.ts";
-import { charactersOf, compacted, countRange, inForce } from "./compacted.ts";
+import { charactersOf, compacted, countRange, inForce, isInstruction, sizeOf } from "./compacted.ts";
 import type { History } from "./history.ts";
 import { finishedTurns } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
@@ -60,6 +60,8 @@ interface Need {
   window: number | undefined;
   /** Tokens that it should take at most; the next compaction comes later the lower this is. */
   target: number;
+  /** Tokens above which even results that the model has not seen are cut. */
+  most: number;
   /** Tokens of the newest items that stay. */
   keep: number;
   /** The endpoint has refused the prompt. */
@@ -87,7 +89,9 @@ export class Compactor {
     const { model } = this.#support;
     const { compaction } = this.#run.node.settings;
     // An agent looks after its own window.
-    return model.agent === true || compaction === false || (this.#config.strategy === "none" && compaction === undefined);
+    return (
+      model.agent === true || compaction === false || (this.#config.strategy === "none" && compaction === undefined)
+    );
   }
 
   #nodes(): HistoryNode[] {
@@ -105,7 +109,8 @@ export class Compactor {
     if (this.#isOff || this.#gaveUp) return undefined;
     const window = this.#window();
     const { compaction: asked } = this.#run.node.settings;
-    const threshold = typeof asked === "number" ? asked : window && this.#config.at * (window - this.#forAnswer(window));
+    const threshold =
+      typeof asked === "number" ? asked : window && this.#config.at * (window - this.#forAnswer(window));
     const counts = this.#config.strategy === "first-last" && asked === undefined;
     if (threshold === undefined && !counts) return undefined;
     const nodes = this.#nodes();
@@ -113,9 +118,14 @@ export class Compactor {
     const near = threshold !== undefined && tokens > threshold;
     if (!near && !(counts && this.#hasTooManyMessages(nodes))) return undefined;
     const limit = threshold ?? tokens;
-    const need = { tokens, window, target: limit * 0.75, keep: (window ?? limit) * this.#config.keep, forced: false };
+    const most = window === undefined ? limit : Math.max(limit, 0.95 * (window - this.#forAnswer(window)));
+    const keep = Math.min(window ?? limit, limit) * this.#config.keep;
     try {
-      return await this.#compact(nodes, need, definitions);
+      return await this.#compact(
+        nodes,
+        { tokens, window, target: limit * 0.75, most, keep, forced: false },
+        definitions,
+      );
     } catch (thrown) {
       if (this.#run.failure) throw this.#run.failure;
       if (this.#run.stopped) return this.#run.stopped;
@@ -134,13 +144,14 @@ export class Compactor {
     const nodes = this.#nodes();
     const tokens = this.#estimate(nodes, definitions);
     const { model } = this.#support;
-    if (model.contextWindow === undefined || model.contextWindow > tokens) guessed.set(model, Math.floor(tokens * 0.9));
+    if (model.contextWindow === undefined) guessed.set(model, Math.floor(tokens * 0.9));
     const window = this.#window();
     const keep = Math.min((window ?? tokens) * this.#config.keep, tokens / 4);
     const target = Math.min((window ?? tokens) * 0.6, tokens / 2);
     const before = this.#run.output.length;
     try {
-      const outcome = await this.#compact(nodes, { tokens, window, target, keep, forced: true }, definitions);
+      const need = { tokens, window, target, most: target, keep, forced: true };
+      const outcome = await this.#compact(nodes, need, definitions);
       return outcome ?? (this.#run.output.length > before ? "again" : undefined);
     } catch (thrown) {
       if (this.#run.failure) throw this.#run.failure;
@@ -157,9 +168,7 @@ export class Compactor {
     if (run.output.some((entry) => entry?.meta.compaction)) return done;
     const nodes = this.#nodes();
     const elements = elementsOf(nodes, inForce(nodes));
-    if (elements.every(({ standsIn }) => standsIn)) {
-      return { status: "failed", error: { code: "usage", message: "there is nothing to sum up" } };
-    }
+    if (elements.every(({ standsIn }) => standsIn)) return done;
     try {
       return (await this.#summarise(nodes, elements, elements.length, this.#window() ?? 32_000, 0)) ?? done;
     } catch (thrown) {
@@ -206,7 +215,7 @@ export class Compactor {
           const outputs = entries.filter((entry) => entry.turn === turn && entry.side === side).map(outputLength);
           return input_tokens + output_tokens + (since + sum(outputs)) / CHARACTERS_OF_A_TOKEN;
         }
-        since += charactersOf([{ responseId: "", ended: false, entries: [{ side, position: 0, turn, item, meta }] }]);
+        since += sizeOf(item);
       }
     }
     return undefined;
@@ -262,10 +271,9 @@ export class Compactor {
     const elements = elementsOf(nodes, inForce(nodes));
     const made = this.#run.output.length > 0 && this.#run.output.at(-1)?.meta.compaction;
     const tokens = made ? tokensOf(elements) + this.#overhead(definitions) : need.tokens;
-    const most = need.forced ? need.target : need.target / 0.75;
-    if (tokens <= most) return;
+    if (tokens <= need.most) return;
     const lengths = elements.filter(({ standsIn }) => !standsIn).map(({ entry }) => outputLength(entry));
-    const over = (tokens - most) * CHARACTERS_OF_A_TOKEN;
+    const over = (tokens - need.most) * CHARACTERS_OF_A_TOKEN;
     let limit = 8_000;
     const spares = () => sum(lengths.map((length) => Math.max(0, length - limit)));
     while (limit > SHORTEST_OUTPUT && spares() < over) limit = Math.max(SHORTEST_OUTPUT, Math.floor(limit / 2));
@@ -279,7 +287,7 @@ export class Compactor {
     const last = real.at(-1);
     if (!first || !last) return;
     const summary = `Results of ${count} tool calls before this are shown as head and tail; read_output reads the whole.`;
-    this.#put(nodes, summary, { strategy: "outputs", first, last, kept: [], characters });
+    this.#put(nodes, summary, { strategy: "outputs", from: placeOf(first), last, kept: [], characters });
   }
 
   #leaveOutMiddle(nodes: readonly HistoryNode[], elements: readonly Element[], answered: number, need: Need): void {
@@ -295,9 +303,10 @@ export class Compactor {
       const [first] = gone;
       const last = gone.at(-1);
       if (!first || !last) return;
-      const before = inForce(nodes)?.drop?.entry.item;
-      const known = before?.type === "compaction" && before.summary !== MARK ? before.summary : undefined;
-      const range = { first, last, kept: keptOf(gone, this.#run, need.keep) };
+      const before = inForce(nodes)?.drop;
+      const item = before?.entry.item;
+      const known = item?.type === "compaction" && item.summary !== MARK ? item.summary : undefined;
+      const range = { from: before?.compaction.from ?? placeOf(first), last, kept: keptOf(gone, this.#run, need.keep) };
       if (known === undefined) this.#put(nodes, MARK, { strategy: "first-last", ...range });
       else this.#put(nodes, known.endsWith(MARK) ? known : `${known}\n\n${MARK}`, { strategy: "summary", ...range });
       return;
@@ -321,12 +330,11 @@ export class Compactor {
       return "waiting";
     }
     const gone = elements.slice(0, up);
-    const kept = question > 0 ? keptOf(gone, this.#run, question) : keptOf(gone, this.#run, 0);
-    const instructions = new Set(kept);
+    const kept = keptOf(gone, this.#run, question);
     const focus = settings.compact?.focus;
     const { text, usage } = await summarise({
       model,
-      entries: gone.filter(({ entry }) => !instructions.has(entry.item.id) || !isSystem(entry)).map(({ entry }) => entry),
+      entries: gone.map(({ entry }) => entry).filter((entry) => !isInstruction(entry)),
       ...(focus !== undefined && { focus }),
       window: model === own ? window : (model.contextWindow ?? window),
       cacheKey: above[0]?.responseId ?? id,
@@ -342,7 +350,8 @@ export class Compactor {
     const [first] = real;
     const last = real.at(-1);
     if (first && last) {
-      this.#put(nodes, text, { strategy: "summary", first, last, kept, usage });
+      const before = gone[0]?.standsIn ? inForce(nodes)?.drop?.compaction : undefined;
+      this.#put(nodes, text, { strategy: "summary", from: before?.from ?? placeOf(first), last, kept, usage });
       const tokens = Math.round(tokensOf(gone));
       this.#tell("info", `summed up ${gone.length} items of about ${thousands(tokens)} tokens (recall finds them)`);
     }
@@ -354,18 +363,17 @@ export class Compactor {
   #put(
     nodes: readonly HistoryNode[],
     summary: string,
-    made: Pick<Compaction, "strategy" | "kept" | "characters"> & { first: Element; last: Element; usage?: Usage },
+    made: Pick<Compaction, "strategy" | "kept" | "characters"> & { from: Place; last: Element; usage?: Usage },
   ): void {
-    const { strategy, kept, characters, first, last, usage } = made;
+    const { strategy, kept, characters, from, last, usage } = made;
     const run = this.#run;
-    const before = strategy === "outputs" ? undefined : inForce(nodes)?.drop?.compaction;
-    const range = { from: before?.from ?? placeOf(first), to: placeOf(last) };
+    const range = { from, to: placeOf(last) };
     const items = countRange(nodes, range);
     const item: CompactionItem = {
       type: "compaction",
       id: newId("cmp"),
       summary: this.#parts.redact(summary),
-      covers: { from: idAt(nodes, range.from) ?? first.entry.item.id, to: last.entry.item.id, items },
+      covers: { from: idAt(nodes, from) ?? last.entry.item.id, to: last.entry.item.id, items },
     };
     const compaction: Compaction = { strategy, ...range, items, kept, ...(characters !== undefined && { characters }) };
     const position = run.output.length;
@@ -386,11 +394,7 @@ function outputLength({ item }: Entry): number {
   return length;
 }
 
-function isSystem({ item }: Entry): boolean {
-  return item.type === "message" && item.role !== "user" && item.role !== "assistant";
-}
-
-function idAt(nodes: readonly HistoryNode[], { response, side, position }: Compaction["from"]): string | undefined {
+function idAt(nodes: readonly HistoryNode[], { response, side, position }: Place): string | undefined {
   const node = nodes.find(({ responseId }) => responseId === response);
   return node?.entries.find((entry) => entry.side === side && entry.position === position)?.item.id;
 }
@@ -412,8 +416,4 @@ function lengthOf(definitions: readonly ToolDefinition[]): number {
     lengths.set(definitions, length);
   }
   return length;
-}
-
-export function nothingToSumUp(): RotundaError {
-  return new RotundaError("usage", "there is nothing to sum up");
 }

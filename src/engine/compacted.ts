@@ -44,6 +44,10 @@ function factsOf({ entries, ended }: HistoryNode): Facts {
   return facts;
 }
 
+export function hasCompaction(node: HistoryNode): boolean {
+  return factsOf(node).made.length > 0;
+}
+
 /** Characters of all that these nodes hold, about as a model is told of it. */
 export function charactersOf(nodes: readonly HistoryNode[]): number {
   return nodes.reduce((sum, node) => sum + factsOf(node).characters, 0);
@@ -99,7 +103,10 @@ function countBetween(
     const node = nodes[at];
     if (!node) return 0;
     if (at > first && at < last) count += factsOf(node).count;
-    else count += node.entries.filter((entry) => !entry.meta.compaction && isWithin(entry, at, first, last, from, to)).length;
+    else
+      count += node.entries.filter(
+        (entry) => !entry.meta.compaction && isWithin(entry, at, first, last, from, to),
+      ).length;
   }
   return count;
 }

@@ -11,6 +11,8 @@ import type {
   Engine,
   EventStream,
   Judgement,
+  Pruned,
+  PruneOptions,
   RecordRequest,
   RunRequest,
 } from "../types/engine.ts";
@@ -35,6 +37,7 @@ import type { EngineParts } from "./parts.ts";
 import { Pulse } from "./pulse.ts";
 import { recordRun } from "./record.ts";
 import { recover } from "./recover.ts";
+import { prune } from "./retention.ts";
 import { Run, type Stop } from "./run.ts";
 import { takeUpLater } from "./set-aside.ts";
 import { entriesOf, outputText } from "./text.ts";
@@ -109,7 +112,7 @@ class LocalEngine implements Engine {
     const profile = await this.#parts.profiles.get(request.profile);
     const model = await this.#parts.models.get(request.model ?? profile.model);
     const { node, parent, conversation } = await place(store, request, { profile: profile.name, model: model.id, now });
-    const input = entriesOf(await answers(parent));
+    const input = entriesOf(await answers(parent), request.settings?.compact !== undefined);
     // One that has not ended waits for its answers itself, and carries them out itself.
     const calls = parent && parent.endedAt !== null ? await answeredCalls(store, parent, input) : [];
     if (parent && (await openAbove(store, parent))) node.status = "queued";
@@ -379,6 +382,12 @@ class LocalEngine implements Engine {
 
   resolveId(part: string, kind: IdKind): Promise<string> {
     return resolveId(this.#parts.store, part, kind);
+  }
+
+  async prune(options?: PruneOptions): Promise<Pruned> {
+    const pruned = await prune(this.#parts, options);
+    this.#history.forget();
+    return pruned;
   }
 
   async stop(): Promise<void> {

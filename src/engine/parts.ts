@@ -26,6 +26,8 @@ export interface EngineParts {
   projectInstructions(workspace: string): Promise<string>;
   /** As configured; none that was set later. */
   budgets?: readonly BudgetConfig[] | undefined;
+  /** Milliseconds that responses are kept, where nobody says otherwise. Absent: for ever. */
+  keep?: number | undefined;
   toolOutputLimit: number;
   /** Default: `DEFAULT_COMPACTION`. */
   compaction?: CompactionConfig | undefined;

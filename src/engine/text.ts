@@ -12,8 +12,8 @@ export function itemsOf(input: string | Item[]): Item[] {
   return typeof input === "string" ? [userMessage(input)] : input;
 }
 
-export function entriesOf(items: readonly Item[]): Entry[] {
-  if (items.length === 0) throw new RotundaError("usage", "the input is empty");
+export function entriesOf(items: readonly Item[], mayBeEmpty = false): Entry[] {
+  if (items.length === 0 && !mayBeEmpty) throw new RotundaError("usage", "the input is empty");
   return items.map((item, position) => ({ side: "input", position, turn: 0, item, meta: {} }));
 }
 

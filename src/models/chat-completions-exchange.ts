@@ -39,6 +39,8 @@ export interface ChatEndpoint {
   renderer: RequestRenderer;
   breaker: CircuitBreaker;
   times: RetryTimes;
+  /** Told what the endpoint said when a prompt was too long for it. */
+  onTooLong?: (message: string) => void;
 }
 
 export interface EventSink {

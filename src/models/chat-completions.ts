@@ -13,6 +13,7 @@ import { RequestRenderer } from "./chat-completions-request.ts";
 import type { HttpClient } from "./http.ts";
 import { CircuitBreaker, type RetryTimes, realTimes, withRetries } from "./retry.ts";
 import { cancelledError, UpstreamError } from "./upstream-error.ts";
+import { Windows } from "./windows.ts";
 
 export interface ModelDependencies {
   http: HttpClient;
@@ -20,6 +21,8 @@ export interface ModelDependencies {
   redact?: Redact;
   /** Default: the real ones. */
   times?: RetryTimes;
+  /** Default: what is learned is forgotten with the model. */
+  windows?: Windows;
 }
 
 /** Throws `config_invalid` for a base URL that is none. Opens nothing until the first stream. */
@@ -47,10 +50,15 @@ export function createChatCompletionsModel(config: ModelConfig, dependencies: Mo
     breaker: new CircuitBreaker(),
     times: dependencies.times ?? realTimes,
   };
+  const windows = dependencies.windows ?? new Windows();
+  endpoint.onTooLong = (message) => windows.learn(key, message);
   return {
     id: config.id,
     key,
-    ...(config.contextWindow === undefined ? {} : { contextWindow: config.contextWindow }),
+    get contextWindow() {
+      // A server on this machine is mostly started with less than its model can take.
+      return windows.of(key, config.model, config.contextWindow, config.origin !== "local");
+    },
     ...(config.maxConcurrent === undefined ? {} : { maxConcurrent: config.maxConcurrent }),
     ...(config.price === undefined ? {} : { price: config.price }),
     stream: (request, signal) => new AnswerStream(endpoint, request, signal),
@@ -189,6 +197,7 @@ class AnswerStream implements AsyncIterableIterator<ModelEvent> {
         return await exchange.send(pool, renderer.render(this.#request));
       } catch (thrown) {
         const failure = asUpstreamError(thrown);
+        if (failure.code === "context_length_exceeded") this.#endpoint.onTooLong?.(failure.message);
         if (failure.complaint && renderer.learn(failure.complaint, this.#request)) continue;
         throw failure.withPartial(this.#yielded);
       }

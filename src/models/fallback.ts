@@ -16,7 +16,9 @@ export function withFallback(first: Model, others: readonly Model[]): Model {
     id: first.id,
     key: first.key,
     ...(first.demo === undefined ? {} : { demo: first.demo }),
-    ...(first.contextWindow === undefined ? {} : { contextWindow: first.contextWindow }),
+    get contextWindow() {
+      return first.contextWindow;
+    },
     ...(first.maxConcurrent === undefined ? {} : { maxConcurrent: first.maxConcurrent }),
     ...(first.price === undefined ? {} : { price: first.price }),
     stream: (request, signal) => streamChain(chain, request, signal),

@@ -15,6 +15,7 @@ import { type EnvironmentEndpoint, endpointsOf, keyVariables } from "./environme
 import { HttpClient } from "./http.ts";
 import type { FoundServer, LocalServer } from "./local-servers.ts";
 import type { RetryTimes } from "./retry.ts";
+import { Windows } from "./windows.ts";
 
 export interface ModelRegistryOptions {
   /** The first one is the default. */
@@ -31,6 +32,8 @@ export interface ModelRegistryOptions {
   /** Default: the usual ports of Ollama, LM Studio, llama.cpp and vLLM. */
   localServers?: readonly LocalServer[];
   times?: RetryTimes;
+  /** File that keeps what endpoints say of their models' windows. Default: none. */
+  windowsFile?: string;
   /** Other programs' agents. Default: none. */
   agents?: { configs: readonly AgentConfig[]; launch: AgentLaunch };
 }
@@ -62,6 +65,7 @@ class Registry implements ModelRegistry {
   readonly #endpoints: EnvironmentEndpoint[];
   readonly #registered = new Map<string, Model>();
   readonly #models = new Map<string, Promise<Model>>();
+  readonly #windows: Windows;
   readonly #defaults = new Map<EnvironmentEndpoint, Promise<string>>();
   #demoModel: Promise<Model> | null = null;
   #local: { at: number; found: Promise<FoundServer[]> } | null = null;
@@ -70,6 +74,7 @@ class Registry implements ModelRegistry {
     this.#options = options;
     const { environment, instance, ownKey } = options;
     this.#http = new HttpClient({ environment, headers: instance === undefined ? [] : [INSTANCE_HEADER, instance] });
+    this.#windows = new Windows(options.windowsFile);
     this.#endpoints = endpointsOf(environment).filter(({ apiKey }) => apiKey === undefined || apiKey !== ownKey);
   }
 
@@ -232,6 +237,7 @@ class Registry implements ModelRegistry {
     const { redact, times } = this.#options;
     const first = createChatCompletionsModel(config, {
       http: this.#http,
+      windows: this.#windows,
       ...(redact === undefined ? {} : { redact }),
       ...(times === undefined ? {} : { times }),
     });

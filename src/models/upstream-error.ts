@@ -158,11 +158,12 @@ export function complaintOf(body: unknown): Complaint {
   const inner = typeof metadata?.raw === "string" ? ` (${metadata.raw})` : "";
   const message = typeof fields.message === "string" ? fields.message : JSON.stringify(error ?? "");
   const code = [fields.code, fields.type, fields.status].filter((value) => typeof value === "string").join(" ");
-  return { message: oneLine(message + inner, 1000), code, param: typeof fields.param === "string" ? fields.param : "" };
+  const window = typeof fields.n_ctx === "number" ? ` (n_ctx = ${fields.n_ctx})` : "";
+  return { message: oneLine(message + inner + window, 1000), code, param: typeof fields.param === "string" ? fields.param : "" };
 }
 
 const contextWords =
-  /context_length|context length|context window|maximum context|too many tokens|prompt is too long|input is too long|token limit|exceed_context|request too large|exceeds the (?:available )?(?:context|maximum number of tokens)|input token count/i;
+  /context_length|context length|context window|maximum context|too many tokens|prompt is too long|input is too long|token limit|exceed_context|request too large|exceeds the (?:available )?(?:context|maximum number of tokens)|input token count|maximum (?:prompt|model) length|context limit|max_new_tokens. must|reduce the length of the (?:messages|prompt)/i;
 
 const quotaWords = /insufficient_quota|billing_hard_limit|credit balance|insufficient (?:credits|balance)/i;
 

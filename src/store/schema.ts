@@ -202,5 +202,6 @@ export const migrations: readonly string[] = [
     PRIMARY KEY (key, response_id)
   ) WITHOUT ROWID;
   CREATE INDEX reservations_response ON reservations (response_id);
+  CREATE INDEX conversations_kept ON conversations (id) WHERE instr(metadata, '"keep":') > 0;
   `,
 ];

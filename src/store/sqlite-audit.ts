@@ -2,43 +2,11 @@
  * The audit log: records that are only ever added, each with a hash over the hash before it and its own text.
  *
  * Invariant: `audit_end` holds number and hash of the last record that was ever added; it changes in the transaction
- * that adds one. A log that was changed by other means is added to all the same, and never in a way that mends the
- * break.
+ * that adds one.
  */
-import { hash } from "node:crypto";
-import type { AuditAction, AuditEntry, AuditRecord } from "../types/audit.ts";
+import type { AuditEntry, AuditRecord } from "../types/audit.ts";
+import { type AuditEnd, type AuditRow, chain, lastOf, recordsOf } from "./audit-chain.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
-
-interface AuditRow {
-  sequence: number;
-  hash: string;
-  body: string;
-}
-
-interface End {
-  sequence: number;
-  hash: string;
-}
-
-const BEFORE_THE_FIRST = "0".repeat(64);
-/** What no record's hash is: the one after a break does not fit, and stays so. */
-const BROKEN = "";
-
-function chained(before: string, body: string): string {
-  return hash("sha256", before + body);
-}
-
-function entryOf(text: string): AuditEntry {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null && "details" in value) return value as AuditEntry;
-  } catch {
-    // Told below.
-  }
-  // Somebody has changed the text; the record is shown nevertheless, and is not intact.
-  const action = "unreadable" as AuditAction;
-  return { action, who: "", door: "", responseId: null, at: 0, details: { text } };
-}
 
 export class AuditLog {
   readonly #db: SqliteDatabase;
@@ -54,28 +22,20 @@ export class AuditLog {
   /** Inside a transaction. */
   append(entries: readonly AuditEntry[]): void {
     if (entries.length === 0) return;
-    let last = this.#last();
-    for (const { action, who, door, responseId, at, details } of entries) {
-      const body = JSON.stringify({ action, who, door, responseId, at, details });
-      last = { sequence: last.sequence + 1, hash: chained(last.hash, body) };
-      this.#db.run("INSERT INTO audit (sequence, hash, body) VALUES (?, ?, ?)", last.sequence, last.hash, body);
+    const found = this.#db.one<{ sequence: number | null }>("SELECT max(sequence) AS sequence FROM audit");
+    const rows = chain(lastOf(this.end(), found?.sequence ?? 0), entries);
+    for (const { sequence, hash, body } of rows) {
+      this.#db.run("INSERT INTO audit (sequence, hash, body) VALUES (?, ?, ?)", sequence, hash, body);
     }
+    const last = rows.at(-1);
+    if (!last) return;
     const end = "INSERT OR REPLACE INTO audit_end (number, sequence, hash) VALUES (1, ?, ?)";
     this.#db.run(end, last.sequence, last.hash);
   }
 
   /** Number and hash of the last record that was ever added. Undefined: the note of it was removed. */
-  end(): End | undefined {
-    return this.#db.one<End>("SELECT sequence, hash FROM audit_end");
-  }
-
-  /** What the next record comes after. */
-  #last(): End {
-    const end = this.end();
-    const found = this.#db.one<{ sequence: number | null }>("SELECT max(sequence) AS sequence FROM audit");
-    const there = found?.sequence ?? 0;
-    // Records that are gone leave a gap; a note that is gone, or one that knows less than there is, leaves a break.
-    return end && end.sequence >= there ? end : { sequence: there, hash: BROKEN };
+  end(): AuditEnd | undefined {
+    return this.#db.one<AuditEnd>("SELECT sequence, hash FROM audit_end");
   }
 
   list(after: number, limit: number): AuditRecord[] {
@@ -84,17 +44,7 @@ export class AuditLog {
       after,
       limit,
     );
-    const first = rows[0]?.sequence ?? 1;
-    let before = first === 1 ? { sequence: 0, hash: BEFORE_THE_FIRST } : this.#row(first - 1);
-    return rows.map((row) => {
-      const fits = before?.sequence === row.sequence - 1 && chained(before.hash, row.body) === row.hash;
-      before = row;
-      const { action, who, door, responseId, at, details } = entryOf(row.body);
-      return { action, who, door, responseId, at, details, sequence: row.sequence, hash: row.hash, intact: fits };
-    });
-  }
-
-  #row(sequence: number): AuditRow | undefined {
-    return this.#db.one<AuditRow>("SELECT sequence, hash, body FROM audit WHERE sequence = ?", sequence);
+    const before = "SELECT sequence, hash, body FROM audit WHERE sequence = ?";
+    return recordsOf(rows, this.#db.one<AuditRow>(before, (rows[0]?.sequence ?? 1) - 1));
   }
 }

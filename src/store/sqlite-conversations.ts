@@ -3,40 +3,15 @@
  *
  * Invariant: a name is one owner's once; no pointer stands at a response that was deleted.
  */
-import { RotundaError } from "../types/error.ts";
-import type { JsonObject } from "../types/json.ts";
 import { type Conversation, LOCAL, type Owner, type ResponseNode } from "../types/response.ts";
 import type { ConversationFilter } from "../types/store.ts";
+import { type ConversationRow, conversationOf, isMadeFrom, nameTaken, type Place } from "./conversation-rows.ts";
 import type { Parameter, SqliteDatabase } from "./sqlite-database.ts";
 import type { SqliteTree } from "./sqlite-tree.ts";
 
-interface ConversationRow {
-  id: string;
-  owner: string;
-  name: string | null;
-  title: string;
-  head: string | null;
-  workspace: string;
-  metadata: string;
-  created_at: number;
-  updated_at: number;
-}
-
-interface Place {
-  head: string | null;
-  /** 1: the head belongs to another conversation. */
-  borrowed: number;
-}
-
-function conversationOf(row: ConversationRow): Conversation {
-  const { id, owner, name, title, head, workspace, created_at: createdAt, updated_at: updatedAt } = row;
-  const metadata = JSON.parse(row.metadata) as JsonObject;
-  return { id, owner, name, title, head, workspace, metadata, createdAt, updatedAt };
-}
-
 /** A statement that lists conversations, the last used first. `before` is where the page before this one ended. */
 export function conversationsQuery(
-  { owner, workspace, limit }: Omit<ConversationFilter, "before">,
+  { owner, workspace, kept, limit }: Omit<ConversationFilter, "before">,
   before?: { updated_at: number; id: string },
 ): { sql: string; parameters: Parameter[] } {
   const where = ["1"];
@@ -47,16 +22,10 @@ export function conversationsQuery(
   };
   if (owner !== undefined) add("owner = ?", owner);
   if (workspace !== undefined) add("workspace = ?", workspace);
+  if (kept) where.push(`instr(metadata, '"keep":') > 0`);
   if (before) add("(updated_at, id) < (?, ?)", before.updated_at, before.id);
   const sql = `SELECT * FROM conversations WHERE ${where.join(" AND ")} ORDER BY updated_at DESC, id DESC LIMIT ?`;
   return { sql, parameters: [...parameters, limit] };
-}
-
-/** Whether a title was made from a text: it is part of it, perhaps cut. */
-function isMadeFrom(title: string, text: string): boolean {
-  // Where a title was cut inside a character, half of it was stored as the replacement character.
-  const kept = title.replace(/[\ufffd…\s]+$/u, "").replace(/\s+/g, " ");
-  return kept !== "" && text.replace(/\s+/g, " ").includes(kept);
 }
 
 export class Conversations {
@@ -82,7 +51,14 @@ export class Conversations {
       if (!end) return [];
     }
     const { sql, parameters } = conversationsQuery(filter, end);
-    return this.#db.all<ConversationRow>(sql, ...parameters).map(conversationOf);
+    return this.#db.all<ConversationRow>(sql, ...parameters).flatMap((row) => {
+      try {
+        return [conversationOf(row)];
+      } catch {
+        // One that is damaged keeps nobody from seeing the others.
+        return [];
+      }
+    });
   }
 
   async save(conversation: Conversation): Promise<void> {
@@ -107,7 +83,7 @@ export class Conversations {
       name,
     );
     if (!other || other.id === id) return;
-    throw new RotundaError("usage", `there is already a conversation named ${JSON.stringify(name)}`);
+    throw nameTaken(name);
   }
 
   /** Inside a transaction: makes it at this response, or moves it there. Nothing else of it changes, whoever wrote it since. */

@@ -84,11 +84,24 @@ export class SqliteDatabase {
   }
 
   one<T>(sql: string, ...parameters: Parameter[]): T | undefined {
-    return this.#prepare(sql).get(...parameters) as T | undefined;
+    try {
+      return this.#prepare(sql).get(...parameters) as T | undefined;
+    } catch (error) {
+      throw this.#readError(error);
+    }
   }
 
   all<T>(sql: string, ...parameters: Parameter[]): T[] {
-    return this.#prepare(sql).all(...parameters) as T[];
+    try {
+      return this.#prepare(sql).all(...parameters) as T[];
+    } catch (error) {
+      throw this.#readError(error);
+    }
+  }
+
+  /** A page that cannot be read is said in our words; inside a transaction the commit clock has to see the driver's. */
+  #readError(error: unknown): unknown {
+    return this.#db.isOpen && this.#db.isTransaction ? error : explain(error);
   }
 
   /** Hands a write to the commit clock; resolves after its fsync. Refusals must come before its first change. */

@@ -6,33 +6,8 @@
  */
 import type { Owner } from "../types/response.ts";
 import type { IdempotencyRecord } from "../types/store.ts";
+import { type IdempotencyRow, recordOf, SWEEP_EVERY, SWEEP_LIMIT } from "./idempotency-rows.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
-
-interface IdempotencyRow {
-  owner: string;
-  key: string;
-  digest: string;
-  response_id: string | null;
-  status: number | null;
-  answer: string | null;
-  expires_at: number;
-}
-
-function recordOf(row: IdempotencyRow): IdempotencyRecord {
-  const { owner, key, digest, response_id: responseId, status, answer: body, expires_at: expiresAt } = row;
-  return {
-    owner,
-    key,
-    digest,
-    responseId,
-    answer: status === null || body === null ? null : { status, body },
-    expiresAt,
-  };
-}
-
-/** Every so many keys those that have expired are swept, at most so many at a time. */
-const SWEEP_EVERY = 16;
-const SWEEP_LIMIT = 64;
 
 export class Idempotency {
   readonly #db: SqliteDatabase;

@@ -41,6 +41,7 @@ export function listQuery(filter: ResponseFilter): { sql: string; parameters: Pa
   // An owner may have any number of responses: where there is a narrower index, the plus sign hides its own.
   if (filter.owner !== undefined) add(narrow ? "+owner = ?" : "owner = ?", filter.owner);
   if (filter.owner !== undefined && filter.owner !== LOCAL) where.push(`owner <> '${LOCAL}'`);
+  if (filter.endedBefore !== undefined) add("ended_at < ?", filter.endedBefore);
   if (filter.before !== undefined) add("number < (SELECT number FROM responses WHERE id = ?)", filter.before);
   if (filter.roots) {
     // What stands below a deleted response is the root of what is left.
@@ -49,6 +50,39 @@ export function listQuery(filter: ResponseFilter): { sql: string; parameters: Pa
   }
   const sql = `SELECT * FROM responses WHERE ${where.join(" AND ")} ORDER BY number DESC LIMIT ?`;
   return { sql, parameters: [...parameters, filter.limit ?? 100] };
+}
+
+/** One that is damaged keeps nobody from seeing the others in a list; asked for by its id, it says what it is. */
+function soundNode(row: ResponseRow): ResponseNode[] {
+  try {
+    return [nodeOf(row)];
+  } catch {
+    return [];
+  }
+}
+
+/** The pieces of a text in the log must make up the text of the item, which the hash vouches for. */
+class TextCheck {
+  readonly #responseId: string;
+  readonly #texts = new Map<string, string>();
+
+  constructor(responseId: string) {
+    this.#responseId = responseId;
+  }
+
+  see(event: RunEvent): void {
+    if (event.type === "response.content_part.added") {
+      this.#texts.set(`${event.output_index} ${event.content_index}`, "");
+      return;
+    }
+    if (!("content_index" in event) || !("delta" in event || "text" in event)) return;
+    const key = `${event.output_index} ${event.content_index}`;
+    const text = this.#texts.get(key);
+    // Known from its beginning, or not at all: a reader may come in the middle.
+    if (text === undefined) return;
+    if ("delta" in event) this.#texts.set(key, text + event.delta);
+    else if (text !== event.text) throw damaged(this.#responseId, "its log does not say what its items say");
+  }
 }
 
 /** Responses of a path that are read in one turn of the event loop. */
@@ -158,12 +192,12 @@ export class SqliteTree {
         "SELECT * FROM responses WHERE previous_response_id = ? AND deleted_at IS NULL ORDER BY number",
         id,
       )
-      .map(nodeOf);
+      .flatMap(soundNode);
   }
 
   list(filter: ResponseFilter): ResponseNode[] {
     const { sql, parameters } = listQuery(filter);
-    return this.#db.all<ResponseRow>(sql, ...parameters).map(nodeOf);
+    return this.#db.all<ResponseRow>(sql, ...parameters).flatMap(soundNode);
   }
 
   events(responseId: string, after: number, limit: number): RunEvent[] {
@@ -188,14 +222,20 @@ export class SqliteTree {
     const added = new Map<number, Item>();
     const itemAt = (index: number) => items[index] ?? added.get(index) ?? this.#itemAdded(number, after, index);
     const events: RunEvent[] = [];
+    const check = new TextCheck(responseId);
     const add = (decoded: readonly RunEvent[]) => {
       for (const event of decoded) {
+        check.see(event);
         if (event.type === "response.output_item.added") added.set(event.output_index, event.item);
         if (event.sequence_number > after && events.length < limit) events.push(event);
       }
     };
-    for (const row of rows) add(decodeEvents(row.first, row.body, itemAt));
-    if (tail) add(decodeRecords(tail.first, tail.records, itemAt));
+    try {
+      for (const row of rows) add(decodeEvents(row.first, row.body, itemAt));
+      if (tail) add(decodeRecords(tail.first, tail.records, itemAt));
+    } catch (error) {
+      throw error instanceof RotundaError ? error : damaged(responseId, "its log cannot be read");
+    }
     return events;
   }
 

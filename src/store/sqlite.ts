@@ -24,6 +24,7 @@ import type {
   StoredResponse,
 } from "../types/store.ts";
 import { processState } from "../util/process-name.ts";
+import { goneOn } from "./conversation-rows.ts";
 import { bodyOf, damaged, hashOf, metaText, nodeOf, OUTPUT, PLACES } from "./rows.ts";
 import { AuditLog } from "./sqlite-audit.ts";
 import { Conversations } from "./sqlite-conversations.ts";
@@ -110,7 +111,7 @@ class SqliteStore extends Records implements Store {
       if (conversation) this.#conversations.checkName(conversation);
       const stands = response.linear && conversation ? this.#conversations.get(conversation.id) : undefined;
       if (stands && stands.head !== node.previousResponseId) {
-        throw new RotundaError("owned_elsewhere", `conversation ${stands.id} has gone on in the meantime`);
+        throw goneOn(stands.id);
       }
       this.#insert(response);
       return undefined;

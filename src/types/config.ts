@@ -162,6 +162,8 @@ export interface ProfileConfig {
   limits?: Partial<Limits>;
   /** Model calls at once; the rest stand in line. */
   maxConcurrent?: number;
+  /** How long its responses are kept after their end: 30d, 12h, "forever". */
+  keep?: string;
   /** Globs over tool names; `!glob` leaves out. */
   tools?: string[];
   /** Globs over MCP server names; `!glob` leaves out. */
@@ -278,6 +280,8 @@ export interface Config {
   server: ServerSettings;
   mcp: McpSettings;
   budgets?: BudgetConfig[];
+  /** Milliseconds that responses are kept after their end, where profile and conversation do not say. Absent: for ever. */
+  keep?: number;
   /** Default: `DEFAULT_COMPACTION`. */
   compaction?: CompactionConfig;
   /** Tools that nobody is offered, in any accepted spelling of their names. */

@@ -64,6 +64,22 @@ export interface Judgement {
   pattern: string;
 }
 
+export interface PruneOptions {
+  /** Milliseconds, in place of what profiles, conversations and the configuration say. */
+  olderThan?: number;
+  /** Deletes nothing. */
+  dryRun?: boolean;
+  /** Hears now and then how many there are so far. */
+  progress?: (deleted: number) => void;
+}
+
+export interface Pruned {
+  /** Outermost responses; their sub-agents go with them. */
+  deleted: number;
+  /** Of which nothing is left. */
+  conversations: number;
+}
+
 /** Events of a response, as they become known. */
 export interface EventStream extends AsyncIterable<RunEvent> {
   /** The same in groups, none of them empty: what is known at one moment comes together. */
@@ -119,6 +135,8 @@ export interface Engine {
   tools(profile?: string): Promise<readonly Tool[]>;
   /** Full id for a prefix or an ending of four characters or more. Throws `not_found`, `ambiguous_id`, `invalid_id`. */
   resolveId(part: string, kind: "response" | "conversation" | "approval" | "item"): Promise<string>;
+  /** Deletes what is older than it is to be kept. */
+  prune(options?: PruneOptions): Promise<Pruned>;
   /** Stops everything without ending it: it can be resumed. */
   stop(): Promise<void>;
 }

@@ -132,8 +132,8 @@ export interface Model {
   readonly demo?: boolean;
   /** An external agent: it has tools of its own and runs them itself. */
   readonly agent?: true;
-  /** Context window in tokens, where known. */
-  readonly contextWindow?: number;
+  /** Context window in tokens, where known; it may become known with a call. */
+  readonly contextWindow?: number | undefined;
   /** Calls at once, of all that share the database; the rest stand in line. */
   readonly maxConcurrent?: number;
   readonly price?: ModelPrice;

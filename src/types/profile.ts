@@ -17,6 +17,8 @@ export interface Profile {
   /** What holds where neither the profile nor the model is configured to say. */
   defaults?: { temperature?: number; maxOutputTokens?: number };
   limits: Limits;
+  /** How long its responses are kept after their end: 30d, 12h, "forever". Absent: as the configuration says for all. */
+  keep?: string;
   /** Model calls at once, of all that share the database; the rest stand in line. */
   maxConcurrent?: number;
   /** False: tool calls one after the other. */

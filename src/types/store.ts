@@ -87,6 +87,8 @@ export interface ResponseFilter {
   previousResponseId?: string;
   /** Only those older than this one. */
   before?: string;
+  /** Only those that ended before this moment, in milliseconds since the epoch. */
+  endedBefore?: number;
 }
 
 export interface ConversationFilter {
@@ -96,6 +98,8 @@ export interface ConversationFilter {
   owner?: Owner;
   /** Only those last used before this one. */
   before?: string;
+  /** Only those whose metadata may say how long they are kept (`keep`). */
+  kept?: true;
 }
 
 /** A wish that reaches a run wherever it lives. */

@@ -18,7 +18,11 @@ const MAXIMUM = 2_000;
 
 /** The whole tree that holds a response: one line for each node, `*` at the response itself. */
 export async function outline(app: App, responseId: string, here = responseId): Promise<string> {
-  return (await treeLines(app, await rootOf(app, responseId))).map((line) => lineText(line, here)).join("");
+  const root = await rootOf(app, responseId);
+  const lines = await treeLines(app, root);
+  const { tokens, cost } = await app.store.usedBelow(root);
+  const total = lines.length > 1 && tokens > 0 ? `  in all: ${usedText({ total_tokens: tokens, cost })}\n` : "";
+  return lines.map((line) => lineText(line, here)).join("") + total;
 }
 
 /** The topmost response above this one; one that was deleted is above nothing. */
@@ -73,12 +77,19 @@ async function questionOf(app: App, id: string): Promise<string> {
   }
 }
 
+/** "1,234 tokens, $0.0123". */
+export function usedText({ total_tokens, cost }: { total_tokens: number; cost?: number }): string {
+  const money = cost === undefined || cost === 0 ? "" : `, $${Number(cost.toPrecision(4))}`;
+  return `${total_tokens.toLocaleString("en")} tokens${money}`;
+}
+
 function lineText({ node, depth, subAgent, question, interrupted }: Line, here: string): string {
   const mark = node.id === here ? "*" : " ";
   const ended = node.incompleteReason ? `${node.status}: ${node.incompleteReason}` : node.status;
   const state = interrupted ? "interrupted (rotunda resume)" : ended;
   const who = subAgent ? `↳ ${node.profile}` : node.profile;
   const text = `"${visible(oneLine(question, 60))}"`;
+  const used = node.endedAt === null || node.usage.total_tokens === 0 ? "" : `  (${usedText(node.usage)})`;
   const names = visible(`${who}  ${node.model}`);
-  return `${mark} ${"  ".repeat(depth)}${shortId(node.id)}  ${names}  ${state}  ${text}\n`;
+  return `${mark} ${"  ".repeat(depth)}${shortId(node.id)}  ${names}  ${state}  ${text}${used}\n`;
 }

@@ -39,6 +39,7 @@ export function addTokens<Options>(program: Command, wiring: Wiring<Options>): v
       ),
     );
   addBudgets(program, wiring);
+  addRetention(program, wiring);
   addAudit(program, wiring);
 }
 
@@ -113,6 +114,29 @@ Examples:
     .action(async (name, options) =>
       act(options, async (context) =>
         (await import("./tokens.ts")).tokenAdd(await configured(context, options), name, options),
+      ),
+    );
+}
+
+function addRetention<Options>(program: Command, { act, common, configured }: Wiring<Options>): void {
+  common(program.command("prune"))
+    .description("Delete what is older than it is to be kept (keep: in rotunda.yaml, of a profile, of a conversation)")
+    .option("--older-than <time>", "everything that ended longer ago than this: 30d, 12h")
+    .option("--dry-run", "only count")
+    .option("--json", "as JSON")
+    .addHelpText("after", "\nExample:\n  rotunda prune --older-than 90d --dry-run")
+    .action(async (options) =>
+      act(options, async (context) =>
+        (await import("./retention.ts")).pruneNow(await configured(context, options), options),
+      ),
+    );
+  common(program.command("keep"))
+    .description("How long a conversation is kept after its last answer, whatever is configured")
+    .argument("<conversation>", "its name, or its id")
+    .argument("<time>", "30d, 12h, forever")
+    .action(async (conversation, time, options) =>
+      act(options, async (context) =>
+        (await import("./retention.ts")).keepConversation(await configured(context, options), conversation, time),
       ),
     );
 }

@@ -9,7 +9,7 @@ import { outermost } from "../../util/outermost.ts";
 import { isHeld } from "../../util/process-name.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import { approverFor, type CommandContext, interruptible } from "./context.ts";
-import { outline, rootOf, treeLines } from "./outline.ts";
+import { outline, rootOf, treeLines, usedText } from "./outline.ts";
 import { followTurn, type OutputFormat } from "./turn.ts";
 
 export interface ResumeFlags {
@@ -129,6 +129,11 @@ export async function show(
     return 0;
   }
   out(`${outStyle.bold(response.id)}\n${facts(response)}\n`);
+  const below = await app.store.usedBelow(response.id);
+  if (below.responses > 1) {
+    const all = usedText({ total_tokens: below.tokens, cost: below.cost });
+    out(`  with all below: ${all} in ${below.responses} responses\n`);
+  }
   for (const item of [...response.input, ...response.output]) {
     const whole = flags.full && item.type === "mcp_call" ? await app.store.output(item.id) : undefined;
     out(`\n${outStyle.cyan(heading(item))}\n${visible(whole ?? body(item))}\n`);
@@ -147,7 +152,7 @@ function facts(node: ResponseNode): string {
     ["workspace", node.workspace],
     ["created", new Date(node.createdAt).toISOString()],
     ["ended", node.endedAt === null ? null : new Date(node.endedAt).toISOString()],
-    ["tokens", node.usage.total_tokens],
+    ["used", node.usage.total_tokens === 0 ? null : usedText(node.usage)],
     ["hash", node.hash],
     ["error", node.error ? `${node.error.code}: ${node.error.message}` : null],
   ];

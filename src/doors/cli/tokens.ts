@@ -7,6 +7,7 @@ import type { App } from "../../types/app.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { Json } from "../../types/json.ts";
 import { type Scope, scopes, type Token, type TokenLimits } from "../../types/token.ts";
+import { durationOf } from "../../util/duration.ts";
 import { ensureLocalToken } from "../../util/local-token.ts";
 import { matchesName, visible } from "../../util/text.ts";
 import { newToken } from "../../util/token.ts";
@@ -33,7 +34,7 @@ export async function tokenAdd(context: CommandContext, name: string, flags: Tok
   const wish: Parameters<typeof newToken>[0] = { name, events: flags.events, limits: limitsOf(flags) };
   if (flags.scopes !== undefined) wish.scopes = scopesOf(flags.scopes);
   if (flags.profiles !== undefined) wish.profiles = listOf(flags.profiles, "--profiles");
-  if (flags.expires !== undefined) wish.expiresAt = now + durationOf(flags.expires);
+  if (flags.expires !== undefined) wish.expiresAt = now + expiryOf(flags.expires);
   const app = await context.app();
   const { token, text } = newToken(wish, now);
   await app.store.saveToken(token);
@@ -140,13 +141,9 @@ function scopesOf(text: string): Scope[] {
   return scopes.filter((scope) => list.includes(scope));
 }
 
-const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000, y: 31_536_000_000 };
-
-/** Milliseconds of "90m", "12h", "30d", "4w", "1y". */
-function durationOf(text: string): number {
-  const [, amount = "", unit = ""] = /^(\d{1,6})([mhdwy])$/.exec(text.trim()) ?? [];
-  const milliseconds = Number(amount) * (UNITS[unit] ?? 0);
-  if (milliseconds > 0) return milliseconds;
+function expiryOf(text: string): number {
+  const milliseconds = durationOf(text);
+  if (milliseconds !== undefined) return milliseconds;
   throw new RotundaError("usage", `${JSON.stringify(text)} is no length of time`, {
     remedy: "Write a number and m, h, d, w or y: --expires 30d",
   });

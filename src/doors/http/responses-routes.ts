@@ -59,6 +59,15 @@ export const responsesRoutes: Route[] = [
   }),
   {
     method: "GET",
+    path: "/v1/responses/:id/usage",
+    summary: "What a response has used, and what its sub-agents and all that goes on from it have",
+    tag,
+    style,
+    scope: "responses:read",
+    load: async () => (await handlers()).usageOfResponse,
+  },
+  {
+    method: "GET",
     path: "/v1/responses/:id",
     summary: "Read a response, or its stream from any event on",
     tag,

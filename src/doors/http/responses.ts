@@ -176,6 +176,12 @@ async function revive({ services }: RequestContext, response: FullResponse): Pro
   await resume(services, response).catch(() => undefined);
 }
 
+export const usageOfResponse: Handler = async (context) => {
+  const { id, usage } = await ownResponse(context, context.params.id ?? "");
+  const { responses, tokens, cost } = await context.app.store.usedBelow(id);
+  context.json(200, { object: "response.usage", id, usage, below: { responses, total_tokens: tokens, cost } });
+};
+
 export const listResponses: Handler = async (context) => {
   const { limit, after } = readPage(context, "desc");
   const wanted = context.query.get("status");

@@ -20,6 +20,8 @@ export interface UpkeepOptions extends Pick<DeliveriesOptions, "delays" | "beat"
 
 /** Milliseconds between two looks for responses whose budget can be used again. */
 const BUDGETS = 5_000;
+/** Milliseconds between two looks for what has been kept long enough. */
+const RETENTION = 3_600_000;
 /** Milliseconds from listening to the first upkeep. */
 const SETTLING = 100;
 /** Milliseconds that deliveries have when the server ends: it has ten seconds for everything. */
@@ -34,6 +36,7 @@ export class Upkeep {
   #timer: NodeJS.Timeout | undefined;
   #budgetTimer: NodeJS.Timeout | undefined;
   #going = false;
+  #keepTimer: NodeJS.Timeout | undefined;
   #expiring = false;
   #unlisten: (() => void) | undefined;
 
@@ -76,7 +79,18 @@ export class Upkeep {
     });
     this.#expire();
     this.#budgetTimer = setInterval(() => this.#goOn(), BUDGETS).unref();
+    this.#keepTimer = setInterval(() => this.#prune(), RETENTION).unref();
+    this.#prune();
     return taken;
+  }
+
+  #prune(): void {
+    const { config, engine, store } = this.#app;
+    if (this.#closed) return;
+    const configured = config.keep !== undefined || Object.values(config.profiles).some((profile) => profile.keep);
+    (async () => {
+      if (configured || (await store.conversations({ limit: 1, kept: true })).length > 0) await engine.prune();
+    })().catch((thrown: unknown) => this.#say("what is old was not deleted", thrown));
   }
 
   /** A budget may have been raised elsewhere, or have begun anew. */
@@ -117,6 +131,7 @@ export class Upkeep {
     this.#closed = true;
     clearInterval(this.#timer);
     clearInterval(this.#budgetTimer);
+    clearInterval(this.#keepTimer);
     this.#unlisten?.();
     if (this.#deliveries.made()) await (await this.#deliveries()).close(PATIENCE);
   }

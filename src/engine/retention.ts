@@ -1,0 +1,63 @@
+/**
+ * Retention: what is older than it is to be kept is deleted.
+ *
+ * Invariant: nothing is deleted that something kept goes on from; its id and hash remain, its content goes as with any
+ * deletion. The word of a conversation (`keep` in its metadata) beats its profile's, that of the profile the
+ * configuration's.
+ */
+import { setImmediate } from "node:timers/promises";
+import type { Pruned, PruneOptions } from "../types/engine.ts";
+import type { ResponseNode } from "../types/response.ts";
+import { keepOf, keepPattern } from "../util/duration.ts";
+import type { EngineParts } from "./parts.ts";
+
+const PAGE = 200;
+
+export async function prune(parts: EngineParts, options: PruneOptions = {}): Promise<Pruned> {
+  const { store } = parts;
+  const now = parts.now();
+  const result: Pruned = { deleted: 0, conversations: 0 };
+  const gone = new Set<string>();
+  const touched = new Set<string>();
+  // Newest first: whatever goes on from a response has been looked at before it.
+  for (let before: string | undefined; ; ) {
+    const page: ResponseNode[] = await store.list({
+      limit: PAGE,
+      endedBefore: now,
+      ...(before !== undefined && { before }),
+    });
+    for (const node of page) {
+      if (node.caller !== null || node.endedAt === null) continue; // A sub-agent goes with its caller.
+      const keep = options.olderThan ?? (await keepFor(parts, node));
+      if (!(node.endedAt + keep < now)) continue;
+      const children = await store.children(node.id);
+      if (children.some(({ id }) => !gone.has(id))) continue;
+      gone.add(node.id);
+      result.deleted++;
+      if (node.conversationId !== null) touched.add(node.conversationId);
+      if (!options.dryRun) await store.delete(node.id);
+    }
+    before = page.at(-1)?.id;
+    if (page.length < PAGE || before === undefined) break;
+    options.progress?.(result.deleted);
+    await setImmediate();
+  }
+  for (const id of touched) {
+    const conversation = await store.conversation(id);
+    const empty = options.dryRun ? conversation?.head && gone.has(conversation.head) : conversation?.head === null;
+    if (!conversation || !empty) continue;
+    result.conversations++;
+    if (!options.dryRun) await store.removeConversation(id);
+  }
+  return result;
+}
+
+/** Milliseconds. */
+async function keepFor({ store, profiles, keep = Number.POSITIVE_INFINITY }: EngineParts, node: ResponseNode) {
+  const conversation = node.conversationId === null ? undefined : await store.conversation(node.conversationId);
+  const own = conversation?.metadata.keep;
+  if (typeof own === "string" && keepPattern.test(own)) return keepOf(own);
+  // Whoever it was may not be configured any more.
+  const profile = await profiles.get(node.profile).catch(() => undefined);
+  return profile?.keep === undefined ? keep : keepOf(profile.keep);
+}

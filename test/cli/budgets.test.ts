@@ -1,0 +1,47 @@
+/** `rotunda budget`, `prune`, `keep`: through the real program. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { startUpstream } from "../../src/testing/upstream.ts";
+import { later } from "../support.ts";
+import { type Home, home } from "./run.ts";
+
+async function priced(): Promise<Home> {
+  const upstream = await startUpstream([{ text: "hello" }]);
+  later(() => upstream.close());
+  const place = home();
+  const model = { id: "main", baseUrl: upstream.url, model: "test", price: { input: 100_000, output: 0 } };
+  writeFileSync(join(place.workspace, "rotunda.json"), JSON.stringify({ models: [model] }));
+  return place;
+}
+
+test("a turn beyond a budget exits 4 and names the way on; raised, it goes on", async () => {
+  const place = await priced();
+  expect((await place.run(["budget"])).err).toContain("No budget is in use");
+  expect((await place.run(["budget", "set", "profile/general"])).code).toBe(2);
+  expect((await place.run(["budget", "set", "nonsense", "--cost", "1"])).err).toContain("names nothing");
+  expect((await place.run(["budget", "set", "profile/general", "--cost", "0.5", "--per", "day"])).code).toBe(0);
+  expect((await place.run(["chat", "one"])).code).toBe(0);
+  const refused = await place.run(["chat", "two"]);
+  expect(refused.code).toBe(4);
+  expect(refused.err).toContain("the budget of profile/general is used up: $1 of $0.5 a day");
+  const id = /rotunda resume (\w+)/.exec(refused.err)?.[1] ?? "";
+  expect((await place.run(["budget"])).out).toBe("profile/general  $1 of $0.5 per day\n");
+  expect((await place.run(["resume", id])).code).toBe(4);
+  expect((await place.run(["budget", "set", "profile/general", "--cost", "5"])).err).toContain(`rotunda resume ${id}`);
+  expect(await place.run(["resume", id])).toMatchObject({ code: 0, out: "hello\n" });
+  expect((await place.run(["log"])).out).toContain("$1");
+  expect((await place.run(["budget", "remove", "profile/general"])).code).toBe(0);
+  expect((await place.run(["budget", "remove", "profile/general"])).code).toBe(2);
+});
+
+test("prune counts first, keep protects a conversation, and what is deleted is gone", async () => {
+  const place = await priced();
+  await place.run(["chat", "one"]);
+  await place.run(["chat", "--conversation", "work", "two"]);
+  expect((await place.run(["keep", "work", "for ever"])).code).toBe(2);
+  expect((await place.run(["keep", "work", "forever"])).err).toContain("work is kept forever");
+  expect((await place.run(["prune", "--older-than", "1y", "--json"])).out).toBe('{"deleted":0,"conversations":0}\n');
+  expect((await place.run(["prune", "--older-than", "soon"])).code).toBe(2);
+  expect((await place.run(["prune", "--json"])).out).toBe('{"deleted":0,"conversations":0}\n');
+});
