@@ -6,26 +6,36 @@
  * old parts ends with them.
  */
 import { join } from "node:path";
+import { type Database, openDatabase } from "./app-database.ts";
+import { openSandbox } from "./app-sandbox.ts";
+import { openTracer, withTrace } from "./app-telemetry.ts";
+import { ownTools } from "./app-tools.ts";
 import { home, stateDirectory, userConfigDirectory } from "./config/paths.ts";
 import { createManagedSettings } from "./config/settings.ts";
 import { createEngine } from "./engine/engine.ts";
 import type { EngineParts } from "./engine/parts.ts";
 import type { Hub, Launch } from "./hub/hub-types.ts";
 import type { ModelRegistry } from "./models/registry.ts";
+import { lazyManagedProfiles } from "./profiles/lazy-managed.ts";
 import { createProfiles, type Profiles } from "./profiles/profiles.ts";
 import { projectInstructions } from "./profiles/project.ts";
 import { findSkills, type Skill, skillsSection } from "./profiles/skills.ts";
-import { openSqliteStore, type SqliteOptions } from "./store/sqlite.ts";
+import { createLocalRunner } from "./runners/local.ts";
+import type { SqliteOptions } from "./store/sqlite.ts";
 import { createTools } from "./tools/sources.ts";
 import type { App, HubView } from "./types/app.ts";
 import type { Config } from "./types/config.ts";
 import type { Elicitation } from "./types/elicitation.ts";
+import type { Engine } from "./types/engine.ts";
 import { RotundaError } from "./types/error.ts";
 import type { Notice, Notify } from "./types/event.ts";
 import type { Model } from "./types/model.ts";
+import type { Runner } from "./types/runner.ts";
 import type { ManagedProfiles, ManagedSettings } from "./types/settings.ts";
+import type { Tracer } from "./types/telemetry.ts";
 import type { Tool, ToolSource } from "./types/tool.ts";
 import { ownServer } from "./util/instance.ts";
+import { listening } from "./util/listening.ts";
 import { type Once, once, onceFor } from "./util/once.ts";
 import type { ContainRequest, Sandbox } from "./util/sandbox.ts";
 import { createRedactor, type Redact } from "./util/secrets.ts";
@@ -47,11 +57,16 @@ export interface AppOptions {
   /** Further models; the first one is the default. */
   models?: readonly Model[];
   store?: SqliteOptions;
+  /** Responses are left to workers, where the database has a queue for that. */
+  queued?: boolean;
   /** Milliseconds since the epoch. */
   now?: () => number;
   /** Milliseconds that a person has to answer a question of an MCP server. Default: five minutes. */
   elicitationPatience?: number;
 }
+
+/** Responses that one process runs at once. */
+const MOST_RUNS = 1_000;
 
 /** What follows from one configuration. */
 interface InForce {
@@ -73,11 +88,20 @@ interface InForce {
 
 export async function createApp(options: AppOptions): Promise<App> {
   const builder = new Builder(options);
-  return builder.build(await openSqliteStore(join(builder.state, "rotunda.db"), options.store));
+  builder.tracer = await openTracer(options.environment, builder.redact);
+  const database = await openDatabase({
+    address: options.config.database,
+    stateDirectory: builder.state,
+    sqlite: options.store,
+    queued: options.queued === true,
+    log: builder.log,
+  });
+  return builder.build(database);
 }
 
 class Builder {
   readonly state: string;
+  tracer: Tracer | undefined;
   readonly #options: AppOptions;
   readonly #listeners: Set<Notify>;
   readonly #askListeners = new Set<(elicitation: Elicitation) => void>();
@@ -96,11 +120,12 @@ class Builder {
   }
 
   readonly #notify: Notify = (notice: Notice) => {
-    for (const listener of this.#listeners) listener({ ...notice, text: this.#redact(notice.text) });
+    const told = withTrace({ ...notice, text: this.redact(notice.text) }, this.tracer);
+    for (const listener of this.#listeners) listener(told);
   };
 
   /** What logins have brought is secret as well. */
-  readonly #redact: Redact = (text) => this.#now.redact(this.#madeHub ? this.#madeHub.redact(text) : text);
+  readonly redact: Redact = (text) => this.#now.redact(this.#madeHub ? this.#madeHub.redact(text) : text);
 
   #inForce(config: Config, environment: NodeJS.ProcessEnv, before: InForce | undefined): InForce {
     const { workspace } = this.#options;
@@ -121,7 +146,9 @@ class Builder {
         [await projectInstructions(folder), skillsSection(await skills())].filter((text) => text !== "").join("\n\n"),
       ),
       sandbox:
-        before?.config.sandbox.level === config.sandbox.level ? before.sandbox : once(() => this.#sandboxOf(config)),
+        before?.config.sandbox.level === config.sandbox.level
+          ? before.sandbox
+          : once(() => openSandbox(config.sandbox.level, this.#notify)),
       tools: once(() => this.#ownTools(made)),
     };
     return made;
@@ -135,8 +162,9 @@ class Builder {
         configs: named,
         launch: async (asked: ContainRequest) => (await this.#now.sandbox()).contain(asked),
       };
-      const parts = { configs, environment, agents, ...ownServer(this.state) };
-      const made = createModelRegistry({ ...parts, probeLocal: true, redact: this.#redact });
+      const windowsFile = join(this.state, "windows.json");
+      const parts = { configs, environment, agents, windowsFile, ...ownServer(this.state) };
+      const made = createModelRegistry({ ...parts, probeLocal: true, redact: this.redact });
       for (const model of this.#options.models ?? []) made.register(model);
       return made;
     });
@@ -145,45 +173,18 @@ class Builder {
     return registry;
   }
 
-  async #sandboxOf(config: Config): Promise<Sandbox> {
-    const { detectSandbox } = await import("./util/sandbox.ts");
-    const found = await detectSandbox(config.sandbox.level);
-    if (found.level === "none") {
-      const text =
-        "No sandbox on this machine: shell commands run unprotected, and ask unless a rule allows them (rotunda doctor)";
-      this.#notify({ responseId: null, level: "warn", topic: "tools", text });
-    }
-    return found;
-  }
-
-  async #ownTools({ profiles, skills, environment }: InForce): Promise<readonly Tool[]> {
-    const [{ createBuiltinTools }, { createAdminTools }] = await Promise.all([
-      import("./tools/builtin.ts"),
-      import("./tools/admin.ts"),
-    ]);
-    const sandbox = () => this.#now.sandbox();
-    const hidden = [this.state, userConfigDirectory(environment)];
-    const builtin = createBuiltinTools({ sandbox, profiles: profiles.list(), hidden });
-    const found = await skills();
-    if (found.length > 0) builtin.push((await import("./tools/skill.ts")).createSkillTool(found));
-    const app = () => {
-      if (!this.#app) throw new RotundaError("internal", "the app is not built yet");
-      return this.#app;
-    };
-    const admin = createAdminTools({
-      sandbox,
-      hidden,
-      servers: async () => (await app().hub())?.servers() ?? [],
-      setEnabled: async (name, enabled) => (await app().hub())?.setEnabled(name, enabled),
-      profiles: {
-        list: () => app().managedProfiles.list(),
-        switch: (name) => app().managedProfiles.switch(name),
-        current: () => app().managedProfiles.current(),
+  #ownTools({ profiles, skills, environment }: InForce): Promise<readonly Tool[]> {
+    return ownTools({
+      sandbox: () => this.#now.sandbox(),
+      hidden: [this.state, userConfigDirectory(environment)],
+      profiles: profiles.list(),
+      skills,
+      app: () => {
+        if (!this.#app) throw new RotundaError("internal", "the app is not built yet");
+        return this.#app;
       },
-      settings: () => app().settings.speakmcp(),
-      cancelAll: (reason) => app().engine.cancelAll(reason),
+      further: this.#options.tools ?? [],
     });
-    return [...builtin, ...admin, ...(this.#options.tools ?? [])];
   }
 
   // ---- the hub
@@ -236,7 +237,7 @@ class Builder {
     if (!hub) return undefined;
     const { createHubView } = await import("./hub/view.ts");
     return createHubView(hub, {
-      redact: this.#redact,
+      redact: this.redact,
       setEnabled: async (name, enabled) => {
         await settings.change((draft) => {
           draft.enabledServers = { ...draft.enabledServers, [name]: enabled };
@@ -281,7 +282,7 @@ class Builder {
   }
 
   #managedProfiles(settings: ManagedSettings): ManagedProfiles {
-    const manager = once(async () => {
+    return lazyManagedProfiles(async () => {
       const { createManagedProfiles } = await import("./profiles/managed.ts");
       return createManagedProfiles({
         settings,
@@ -291,23 +292,13 @@ class Builder {
         now: this.#options.now ?? Date.now,
       });
     });
-    return {
-      list: async () => (await manager()).list(),
-      get: async (name) => (await manager()).get(name),
-      current: async () => (await manager()).current(),
-      switch: async (name) => (await manager()).switch(name),
-      create: async (change) => (await manager()).create(change),
-      update: async (id, change) => (await manager()).update(id, change),
-      remove: async (id) => (await manager()).remove(id),
-      export: async (id) => (await manager()).export(id),
-      import: async (profile, how) => (await manager()).import(profile, how),
-    };
   }
 
-  #engineParts(store: App["store"], tools: ToolSource): EngineParts {
+  #engineParts(store: App["store"], runner: Runner, tools: ToolSource): EngineParts {
     const builder = this;
     return {
       store,
+      runner,
       models: { get: async (id) => (await this.#now.registry()).get(id) },
       tools,
       profiles: { get: (name) => this.#now.profiles.get(name) },
@@ -331,19 +322,26 @@ class Builder {
       get budgets() {
         return builder.#now.config.budgets;
       },
+      get compaction() {
+        return builder.#now.config.compaction;
+      },
       get toolOutputLimit() {
         return builder.#now.config.toolOutputLimit;
       },
       get toolSearchAbove() {
         return builder.#now.config.toolSearchAbove;
       },
-      redact: this.#redact,
+      tracer: this.tracer,
+      redact: this.redact,
       notify: this.#notify,
       now: this.#options.now ?? Date.now,
     };
   }
 
-  build(store: App["store"]): App {
+  readonly log = (text: string) => this.#notify({ responseId: null, level: "warn", topic: "engine", text });
+
+  build(database: Database): App {
+    const { store, queue } = database;
     const builder = this;
     const tools = createTools({
       own: () => this.#now.tools(),
@@ -351,11 +349,14 @@ class Builder {
       madeHub: async () => this.#hub,
       disabled: () => this.#now.config.disabledTools,
     });
-    const engine = createEngine(this.#engineParts(store, tools));
+    const limit = this.#now.config.maxRuns ?? MOST_RUNS;
+    const runner = queue ?? createLocalRunner({ limit, run: (id) => engine.run(id) });
+    const engine: Engine = createEngine(this.#engineParts(store, runner, tools));
     const settings = this.#settings();
     const app: App = {
       engine,
       store,
+      queue,
       workspace: this.#options.workspace,
       stateDirectory: this.state,
       get environment() {
@@ -369,7 +370,8 @@ class Builder {
       },
       settings,
       reload: () => this.#reload(),
-      redact: this.#redact,
+      tracer: this.tracer,
+      redact: this.redact,
       models: async () => (await this.#now.registry()).list(),
       skills: async () => (await this.#now.skills()).map(({ name, description }) => ({ name, description })),
       hub: () => this.#hubView(settings),
@@ -386,15 +388,11 @@ class Builder {
         await engine.stop();
         await tools.close();
         for (const registry of this.#registries) if (registry.made()) await (await registry()).close();
-        await store.close();
+        await database.close();
+        await this.tracer?.close();
       },
     };
     this.#app = app;
     return app;
   }
-}
-
-function listening<T>(listeners: Set<T>, listener: T): () => void {
-  listeners.add(listener);
-  return () => void listeners.delete(listener);
 }

@@ -3,6 +3,7 @@
  *
  * Invariant: nothing is floating: whatever goes wrong becomes one line on stderr and an exit code.
  */
+import { join } from "node:path";
 import type { Makers } from "./doors/cli/app-flags.ts";
 import type { App } from "./types/app.ts";
 import { once } from "./util/once.ts";
@@ -37,13 +38,21 @@ const makers: Makers = {
     const readAt = Date.now();
     const config = await load();
     for (const text of config.warnings) notify({ responseId: null, level: "warn", topic: "config", text });
-    const app = await createApp({ config, workspace, environment: config.environment, load, notify });
+    const queued = flags.queued === true;
+    const app = await createApp({ config, workspace, environment: config.environment, load, notify, queued });
     sources.set(app, { explicit: flags.config, readAt });
     return app;
   },
   async setUp() {
     const { createSetUp } = await import("./config/set-up.ts");
     return createSetUp({ workspace: process.cwd(), environment: process.env });
+  },
+  async doctor() {
+    const [{ createDatabaseDoctor }, { stateDirectory }] = await Promise.all([
+      import("./store/doctor.ts"),
+      import("./config/paths.ts"),
+    ]);
+    return createDatabaseDoctor(join(stateDirectory(process.env), "rotunda.db"));
   },
   async serve(app, flags, appFor) {
     const [{ createHttpDoor }, { keepHeapSmall }] = await Promise.all([
@@ -86,6 +95,16 @@ const makers: Makers = {
         await servers?.close();
       },
     };
+  },
+  async work(app, flags, appFor, tell) {
+    if (!app.queue) {
+      const { RotundaError } = await import("./types/error.ts");
+      throw new RotundaError("usage", "there is no queue to work on: the database is SQLite", {
+        remedy: "Give servers and workers one Postgres database: database: postgres://… in rotunda.yaml",
+      });
+    }
+    const { runQueued } = await import("./runners/run-queued.ts");
+    await app.queue.work({ ...flags, run: (id, last) => runQueued({ app, appFor, tell }, id, last) });
   },
   async mcp(flags) {
     const [{ openMcpStdio }, { stateDirectory }] = await Promise.all([

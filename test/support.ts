@@ -2,7 +2,7 @@
 import { mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach } from "vitest";
+import { afterAll, afterEach } from "vitest";
 import { createEngine } from "../src/engine/engine.ts";
 import type { EngineParts } from "../src/engine/parts.ts";
 import { builtinProfiles } from "../src/profiles/builtin.ts";
@@ -31,10 +31,40 @@ export function temporaryFolder(): string {
   return folder;
 }
 
+/** `ROTUNDA_TEST_STORE=postgres`: what needs just any store gets one on Postgres (see support-postgres.ts). */
+export const onPostgres = process.env.ROTUNDA_TEST_STORE === "postgres";
+
+if (onPostgres) afterAll(async () => (await import("./support-postgres.ts")).stopSharedPostgres());
+
+/** By folder: stores of one folder are stores on one database. */
+const schemas = new Map<string, string>();
+
 export async function temporaryStore(options: SqliteOptions = {}, folder = temporaryFolder()): Promise<Store> {
-  const store = await openSqliteStore(join(folder, "rotunda.db"), options);
+  const store = onPostgres
+    ? await storeOnPostgres(options, folder)
+    : await openSqliteStore(join(folder, "rotunda.db"), options);
   later(() => store.close().catch(() => undefined));
   return store;
+}
+
+async function storeOnPostgres({ probe, lease, portion }: SqliteOptions, folder: string): Promise<Store> {
+  const [{ openPostgresStore }, { freshSchema, query, sharedPostgres }] = await Promise.all([
+    import("../src/store/postgres.ts"),
+    import("./support-postgres.ts"),
+  ]);
+  const { url } = await sharedPostgres();
+  let schema = schemas.get(folder);
+  if (schema === undefined) {
+    schema = freshSchema();
+    schemas.set(folder, schema);
+    later(async () => void (await query(url, `DROP SCHEMA IF EXISTS ${schema} CASCADE`)));
+  }
+  const given = {
+    ...(probe && { probe }),
+    ...(lease !== undefined && { lease }),
+    ...(portion !== undefined && { portion }),
+  };
+  return openPostgresStore(url, { ...given, schema });
 }
 
 /** One answer of a model: its events, or a function that makes them. */

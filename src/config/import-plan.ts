@@ -151,9 +151,11 @@ function takePolybrain(raw: JsonObject, plan: ImportPlan, environment: NodeJS.Pr
     settings.server = { ...settings.server, port: raw.httpPort };
     notes.push({ taken: true, text: "httpPort: the port of rotunda serve" });
   }
-  for (const key of ["truncateLimit", "logLevel"]) {
-    if (raw[key] !== undefined) notes.push({ taken: false, text: `${key}: nothing here corresponds to it` });
+  if (raw.truncateLimit !== undefined) {
+    const same = `compaction: {strategy: first-last, messages: ${JSON.stringify(raw.truncateLimit)}}`;
+    notes.push({ taken: false, text: `truncateLimit: older items are summed up instead; the same is ${same}` });
   }
+  if (raw.logLevel !== undefined) notes.push({ taken: false, text: "logLevel: nothing here corresponds to it" });
 }
 
 /** Parity F15, F17: variables in `env` only, unset ones empty. */

@@ -28,7 +28,7 @@ export interface LoadOptions {
   environment: NodeJS.ProcessEnv;
   /** Where settings.json is. Default: as the environment says. */
   stateDirectory?: string;
-  flags?: { config?: string; apiKey?: string; apiBaseUrl?: string; model?: string };
+  flags?: { config?: string; apiKey?: string; apiBaseUrl?: string; model?: string; database?: string };
 }
 
 export interface LoadedConfig extends Config {
@@ -186,11 +186,18 @@ function merge(config: LoadedConfig, parts: FileParts, accept: <T>(part: Part<T>
   }
   // Weaker files come later, and the last word on a budget counts: so theirs stand first.
   for (const part of parts.budgets) config.budgets = [...(accept(part) ?? []), ...(config.budgets ?? [])];
+  for (const part of parts.database) {
+    const database = accept(part);
+    if (database !== undefined && first("database")) config.database = database;
+  }
+  for (const part of parts.schedules) config.schedules = [...(config.schedules ?? []), ...(accept(part) ?? [])];
   for (const part of parts.keep) {
     const keep = accept(part);
     if (keep !== undefined && first("keep") && keep !== "forever") config.keep = keepOf(keep);
   }
   const { compaction = {}, toolOutputLimit, toolSearchAbove, advice } = parts.plain;
+  const { maxRuns } = parts.plain;
+  if (maxRuns !== undefined && first("maxRuns")) config.maxRuns = maxRuns;
   for (const [key, value] of Object.entries(compaction)) {
     if (first(`compaction.${key}`)) config.compaction = { ...DEFAULT_COMPACTION, ...config.compaction, [key]: value };
   }
@@ -239,6 +246,10 @@ function applyEnvironment(config: LoadedConfig, environment: NodeJS.ProcessEnv):
     config.defaultProfile = environment.ROTUNDA_PROFILE;
     config.origins.profile = "ROTUNDA_PROFILE";
   }
+  if (environment.ROTUNDA_DATABASE) {
+    config.database = environment.ROTUNDA_DATABASE;
+    config.origins.database = "ROTUNDA_DATABASE";
+  }
   const { ROTUNDA_HOST: host, ROTUNDA_PORT: port } = environment;
   if (host) {
     config.server.host = host;
@@ -261,7 +272,11 @@ function applyFlags(
   flags: NonNullable<LoadOptions["flags"]>,
   environment: NodeJS.ProcessEnv,
 ): void {
-  const { apiKey, apiBaseUrl, model } = flags;
+  const { apiKey, apiBaseUrl, model, database } = flags;
+  if (database !== undefined) {
+    config.database = database;
+    config.origins.database = "flags";
+  }
   if (apiKey === undefined && apiBaseUrl === undefined) return;
   const known = config.models.find((one) => one.id === model);
   const key = apiKey ?? known?.apiKey ?? environment.OPENAI_API_KEY;
@@ -316,6 +331,7 @@ function secretsOf(config: LoadedConfig, used: ReadonlyMap<string, string>, envi
     secrets.push(...secretsInArguments(args));
     addNamed(Object.entries(env));
   }
+  secrets.push(...secretsInUrl(config.database ?? ""));
   for (const { url, secret } of config.server.webhooks) secrets.push(secret, ...secretsInUrl(url));
   addNamed(Object.entries(config.speakmcp).map(([key, value]) => [key, typeof value === "string" ? value : ""]));
   addNamed(used);

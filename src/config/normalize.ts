@@ -19,6 +19,7 @@ import type {
 import { RotundaError } from "../types/error.ts";
 import type { Json, JsonObject } from "../types/json.ts";
 import type { PermissionMode } from "../types/response.ts";
+import type { ScheduleConfig } from "../types/schedule.ts";
 import { adminToolNames } from "../types/tool.ts";
 import { knownAgents } from "../util/known-agents.ts";
 import { matchesName } from "../util/text.ts";
@@ -83,7 +84,11 @@ export interface FileParts {
   budgets: Part<BudgetConfig[]>[];
   /** How long everything is kept: a file of the workspace must not have it deleted. */
   keep: Part<string>[];
-  plain: Pick<RawConfig, "compaction" | "toolOutputLimit" | "toolSearchAbove" | "advice">;
+  /** Where everything that is said goes. */
+  database: Part<string>[];
+  /** What is started without anybody's asking needs trust. */
+  schedules: Part<ScheduleConfig[]>[];
+  plain: Pick<RawConfig, "compaction" | "maxRuns" | "toolOutputLimit" | "toolSearchAbove" | "advice">;
 }
 
 type RawModel = NonNullable<RawConfig["models"]>[number];
@@ -157,13 +162,29 @@ export function normalize(
     // What a file of the workspace says could loosen what the user has said.
     budgets: raw.budgets ? [{ value: () => raw.budgets as BudgetConfig[], trust: needs("budgets", raw.budgets) }] : [],
     keep: raw.keep === undefined ? [] : [{ value: () => raw.keep as string, trust: needs("keep", raw.keep) }],
+    database: databaseParts(raw, within, needs),
+    schedules: raw.schedules
+      ? [{ value: () => raw.schedules as ScheduleConfig[], trust: needs("schedules", raw.schedules) }]
+      : [],
     plain: {
+      ...(raw.maxRuns !== undefined && { maxRuns: raw.maxRuns }),
       ...(raw.compaction && { compaction: raw.compaction }),
       ...(raw.toolOutputLimit !== undefined && { toolOutputLimit: raw.toolOutputLimit }),
       ...(raw.toolSearchAbove !== undefined && { toolSearchAbove: raw.toolSearchAbove }),
       ...(raw.advice !== undefined && { advice: raw.advice }),
     },
   };
+}
+
+function databaseParts(
+  { database }: RawConfig,
+  within: Expansion,
+  needs: (what: string, content: unknown) => TrustItem | null,
+): FileParts["database"] {
+  if (database === undefined) return [];
+  const waiting = waitingFor(database, within, "database");
+  const value = () => expand(database, within, "database") as string;
+  return [{ value, trust: needs("database", database), variables: { of: "database", waiting } }];
 }
 
 /** The port and the size of a body may always count; who is let in, told or run needs trust. */

@@ -198,6 +198,20 @@ const mcpDoor = z.strictObject({
     .describe("The addresses that hand on the MCP servers"),
 });
 
+const schedule = z.strictObject({
+  name: z.string().min(1).max(100),
+  cron: z.string().min(1).describe("Minute hour day month weekday, or @daily"),
+  timezone: z.string().min(1).optional().describe("As Europe/Paris. Default UTC"),
+  input: z.string().min(1).describe("What is asked each time"),
+  profile: z.string().min(1).optional(),
+  model: z.string().min(1).optional(),
+  conversation: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("By name: each time goes on with it. Default: a new one each time"),
+});
+
 const budget = z.strictObject({
   for: z
     .string()
@@ -251,6 +265,16 @@ export const configSchema = z.strictObject({
     .optional(),
   server: httpServer.optional().describe("The HTTP door"),
   mcp: mcpDoor.optional().describe("The MCP door"),
+  database: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("postgres://user:password@host/name, the password better as a variable. Default: SQLite"),
+  schedules: z.array(schedule).optional().describe("What the server starts by itself, again and again"),
+  maxRuns: positive
+    .int()
+    .optional()
+    .describe("Responses that one process runs at once; background ones beyond it wait"),
   keep: keep.optional().describe("How long responses are kept after their end: 30d, 12h. Default: forever"),
   budgets: z.array(budget).optional().describe("What may be used over many responses; at the limit they wait"),
   compaction: compaction.optional().describe("How prompts are kept within the window of their model"),

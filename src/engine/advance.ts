@@ -10,6 +10,7 @@ import type { Entry, Usage } from "../types/item.ts";
 import type { Model, ToolDefinition } from "../types/model.ts";
 import type { Profile } from "../types/profile.ts";
 import type { EndedStatus, Limits } from "../types/response.ts";
+import type { RunSpan } from "../types/telemetry.ts";
 import type { Tool } from "../types/tool.ts";
 import { matchesList } from "../util/text.ts";
 import { settleAgentCalls, settleLost } from "./agent-resume.ts";
@@ -24,6 +25,7 @@ import { answeredApprovals, isCall, isSettled, next } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
 import { withRecall } from "./recall.ts";
 import type { Run, Stop } from "./run.ts";
+import { beginSpan } from "./spans.ts";
 import { RETURNED } from "./text.ts";
 import { narrowed, TOOL_SEARCH_ABOVE } from "./tool-search.ts";
 
@@ -50,7 +52,9 @@ interface Setting {
 }
 
 export async function advance(parts: EngineParts, run: Run, support: AdvanceSupport): Promise<void> {
+  let span: RunSpan | undefined;
   try {
+    span = beginSpan(parts, run);
     // Stopped before its turn came: its parent may not have ended yet, so nothing of it is read.
     if (run.stopped) {
       await end(parts, run, run.stopped, support);
@@ -69,6 +73,7 @@ export async function advance(parts: EngineParts, run: Run, support: AdvanceSupp
     await failed(parts, run, thrown, support);
   } finally {
     run.stopwatch.stop();
+    span?.end(run.node);
   }
 }
 

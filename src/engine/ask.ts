@@ -29,6 +29,7 @@ import type { EngineParts } from "./parts.ts";
 import { effectiveMode, isReadOnly } from "./prepare.ts";
 import { FINAL, instructionsOf, NUDGE } from "./prompt.ts";
 import type { Run, Stop } from "./run.ts";
+import { streamOf } from "./spans.ts";
 
 type AskStep = Extract<Step, { kind: "ask" }>;
 
@@ -88,7 +89,7 @@ async function askOnce(
   parts.notify({ responseId: run.node.id, level: "debug", topic: "llm", text });
   const agent = model.agent ? new AgentCalls(parts, run, support, answer) : undefined;
   try {
-    for await (const given of model.stream(request, run.signal)) {
+    for await (const given of streamOf(parts, run, model, request)) {
       const event = given.type === "finish" ? priced(given, model.price) : given;
       if (event.type === "finish") {
         if (agent) await agent.finish(event);

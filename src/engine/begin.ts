@@ -241,8 +241,8 @@ const LOOK = 250;
 /** A queued run waits here until all that it stands behind has ended; any other goes straight on. */
 export async function awaitTurn(store: Store, run: Run, runOf: (id: string) => Run | undefined): Promise<void> {
   const { status, previousResponseId: parent } = run.node;
-  if (status !== "queued" || parent === null) return;
-  let ahead = await store.node(parent).catch(() => undefined);
+  if (status !== "queued") return;
+  let ahead = parent === null ? undefined : await store.node(parent).catch(() => undefined);
   run.stopwatch.pause();
   const stopped = new Promise<void>((resolve) => {
     if (run.signal.aborted) resolve();

@@ -11,6 +11,7 @@ import { toRotundaError } from "../types/error.ts";
 import type { ApprovalRequestItem, ApprovalResponseItem, Item, McpCallItem } from "../types/item.ts";
 import type { Json } from "../types/json.ts";
 import type { Profile } from "../types/profile.ts";
+import type { TraceContext } from "../types/telemetry.ts";
 import type { Delegation, DelegationResult, Tool, ToolContext, ToolResult } from "../types/tool.ts";
 import { newId, shortId } from "../util/ids.ts";
 import { clip } from "./clip.ts";
@@ -19,6 +20,7 @@ import { answeredApprovals, type CallEntry, isCall, isSettled } from "./next.ts"
 import type { EngineParts } from "./parts.ts";
 import { deniedText, type Prepared, prepare } from "./prepare.ts";
 import type { Run, Stop } from "./run.ts";
+import { runTool } from "./spans.ts";
 
 /** A sub-agent waits (for a person who is not at hand, for a budget): so does the call, and the response that made it. */
 export class ChildWaiting extends Error {}
@@ -283,7 +285,8 @@ class Schedule {
     if (run.stopped) return;
     let result: ToolResult;
     try {
-      result = checkedResult(await abortable(tool.run(call.input, this.#context(call)), run.signal));
+      const work = runTool(this.#parts, run, call, (trace) => tool.run(call.input, this.#context(call, trace)));
+      result = checkedResult(await abortable(work, run.signal));
       // A tool that we have cut off ourselves has no outcome: whoever goes on with the response says so.
       if (result.isError && stopOf(run)?.status === "shutdown") return;
     } catch (error) {
@@ -339,7 +342,7 @@ class Schedule {
     settleAudited(this.#parts, this.#run, entry, status, text, decided);
   }
 
-  #context(call: Ready): ToolContext {
+  #context(call: Ready, trace: TraceContext | undefined): ToolContext {
     const { node, signal } = this.#run;
     return {
       workspace: node.workspace,
@@ -360,6 +363,7 @@ class Schedule {
         }),
       delegate: (request) => this.#support.delegate(this.#run, call.entry, request),
       readOutput: (reference) => this.#support.readOutput(this.#run, reference),
+      ...(trace && { trace }),
       ...(this.#support.recall && { recall: this.#support.recall }),
     };
   }

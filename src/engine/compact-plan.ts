@@ -6,11 +6,10 @@
  */
 import type { Entry, Place } from "../types/item.ts";
 import type { HistoryNode } from "../types/model.ts";
+import { CHARACTERS_OF_A_TOKEN } from "./compact-size.ts";
 import { compacted, type InForce, isInstruction, sizeOf } from "./compacted.ts";
 import { isCall, isSettled } from "./next.ts";
 import type { Run } from "./run.ts";
-
-export const CHARACTERS_OF_A_TOKEN = 4;
 
 /** An entry as a model is told of it now. */
 export interface Element {
@@ -119,7 +118,7 @@ export function middleOf(
   answered: number,
   messages: number,
 ): { first: number; end: number } | undefined {
-  const said = elements.flatMap(({ entry }, index) => (isSaid(entry) ? index : []));
+  const said = elements.flatMap((element, index) => (isSaid(element) ? index : []));
   const half = Math.floor(messages / 2);
   const standsIn = elements.findLastIndex((element) => element.standsIn);
   const places = partings(elements);
@@ -132,9 +131,9 @@ export function middleOf(
 }
 
 export function countSaid(elements: readonly Element[]): number {
-  return elements.filter(({ entry }) => isSaid(entry)).length;
+  return elements.filter(isSaid).length;
 }
 
-function isSaid({ item }: Entry): boolean {
-  return item.type === "message" && (item.role === "user" || item.role === "assistant");
+function isSaid({ entry: { item }, standsIn }: Element): boolean {
+  return !standsIn && item.type === "message" && (item.role === "user" || item.role === "assistant");
 }

@@ -7,15 +7,14 @@
  */
 import { type CompactionConfig, DEFAULT_COMPACTION } from "../types/config.ts";
 import { toRotundaError } from "../types/error.ts";
-import type { Compaction, CompactionItem, Entry, Place, Usage } from "../types/item.ts";
-import type { HistoryNode, Model, ToolDefinition } from "../types/model.ts";
+import type { Compaction, CompactionItem, Place, Usage } from "../types/item.ts";
+import type { HistoryNode, Model, ModelEvent, ModelRequest, ToolDefinition } from "../types/model.ts";
 import type { Profile } from "../types/profile.ts";
 import { newId } from "../util/ids.ts";
 import { priced } from "./ask.ts";
 import type { BudgetGate } from "./budget.ts";
 import {
   answeredCount,
-  CHARACTERS_OF_A_TOKEN,
   countSaid,
   type Element,
   elementsOf,
@@ -25,11 +24,13 @@ import {
   placeOf,
   tokensOf,
 } from "./compact-plan.ts";
-import { charactersOf, compacted, countRange, inForce, isInstruction, sizeOf } from "./compacted.ts";
+import { CHARACTERS_OF_A_TOKEN, estimate, lengthOf, outputLength, sum } from "./compact-size.ts";
+import { countRange, inForce, isInstruction } from "./compacted.ts";
 import type { History } from "./history.ts";
 import { finishedTurns } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Run, Stop } from "./run.ts";
+import { streamOf } from "./spans.ts";
 import { summarise } from "./summary.ts";
 
 export interface CompactSupport {
@@ -187,38 +188,15 @@ export class Compactor {
     return Math.min(asked, window / 4);
   }
 
-  /** What the endpoint counted last, and a quarter of the characters that came since; without it, of all characters. */
   #estimate(nodes: readonly HistoryNode[], definitions: readonly ToolDefinition[]): number {
-    const all = charactersOf(compacted(nodes));
-    const counted = this.#counted(nodes);
-    // Some endpoints count only what they had not cached.
-    if (counted !== undefined) return Math.max(counted, all / (1.5 * CHARACTERS_OF_A_TOKEN));
-    return all / CHARACTERS_OF_A_TOKEN + this.#overhead(definitions);
+    return estimate(nodes, this.#support.model, definitions, this.#overhead());
   }
 
-  #overhead(definitions: readonly ToolDefinition[]): number {
+  /** Characters of the instructions. */
+  #overhead(): number {
     const { profile, projectInstructions } = this.#support;
     const instructions = this.#run.node.settings.instructions ?? profile.instructions;
-    const characters = instructions.length + (profile.guidelines?.length ?? 0) + projectInstructions.length;
-    return (characters + lengthOf(definitions)) / CHARACTERS_OF_A_TOKEN;
-  }
-
-  #counted(nodes: readonly HistoryNode[]): number | undefined {
-    const { key } = this.#support.model;
-    let since = 0;
-    for (const { entries } of nodes.toReversed()) {
-      for (const { item, meta, turn, side } of entries.toReversed()) {
-        // What was counted before stood in another prompt.
-        if (meta.compaction) return undefined;
-        if (meta.usage && meta.model === key && !meta.agent) {
-          const { input_tokens, output_tokens } = meta.usage;
-          const outputs = entries.filter((entry) => entry.turn === turn && entry.side === side).map(outputLength);
-          return input_tokens + output_tokens + (since + sum(outputs)) / CHARACTERS_OF_A_TOKEN;
-        }
-        since += sizeOf(item);
-      }
-    }
-    return undefined;
+    return instructions.length + (profile.guidelines?.length ?? 0) + projectInstructions.length;
   }
 
   /** After the first time some may come before it happens again: else each turn would have a new beginning. */
@@ -270,7 +248,9 @@ export class Compactor {
     const nodes = this.#nodes();
     const elements = elementsOf(nodes, inForce(nodes));
     const made = this.#run.output.length > 0 && this.#run.output.at(-1)?.meta.compaction;
-    const tokens = made ? tokensOf(elements) + this.#overhead(definitions) : need.tokens;
+    const tokens = made
+      ? tokensOf(elements) + (this.#overhead() + lengthOf(definitions)) / CHARACTERS_OF_A_TOKEN
+      : need.tokens;
     if (tokens <= need.most) return;
     const lengths = elements.filter(({ standsIn }) => !standsIn).map(({ entry }) => outputLength(entry));
     const over = (tokens - need.most) * CHARACTERS_OF_A_TOKEN;
@@ -338,13 +318,8 @@ export class Compactor {
       ...(focus !== undefined && { focus }),
       window: model === own ? window : (model.contextWindow ?? window),
       cacheKey: above[0]?.responseId ?? id,
-      signal: this.#run.signal,
       onRetry: (why) => this.#tell("warn", why),
-      stream: async function* (...call) {
-        for await (const event of model.stream(call[1], call[2])) {
-          yield event.type === "finish" ? priced(event, model.price) : event;
-        }
-      },
+      stream: (asked) => this.#streamOf(model, asked),
     });
     const real = gone.filter(({ standsIn }) => !standsIn);
     const [first] = real;
@@ -357,6 +332,12 @@ export class Compactor {
     }
     leave.settle();
     return undefined;
+  }
+
+  async *#streamOf(model: Model, request: ModelRequest): AsyncIterable<ModelEvent> {
+    for await (const event of streamOf(this.#parts, this.#run, model, request)) {
+      yield event.type === "finish" ? priced(event, model.price) : event;
+    }
   }
 
   /** Into the log: begun and ended in one commit, so that a crash leaves all of it or nothing. */
@@ -389,31 +370,11 @@ export class Compactor {
   }
 }
 
-function outputLength({ item }: Entry): number {
-  const { length } = (item.type === "mcp_call" || item.type === "function_call_output" ? item.output : null) ?? "";
-  return length;
-}
-
 function idAt(nodes: readonly HistoryNode[], { response, side, position }: Place): string | undefined {
   const node = nodes.find(({ responseId }) => responseId === response);
   return node?.entries.find((entry) => entry.side === side && entry.position === position)?.item.id;
 }
 
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, number) => total + number, 0);
-}
-
 function thousands(tokens: number): string {
   return Math.round(tokens).toLocaleString("en-US");
-}
-
-const lengths = new WeakMap<readonly ToolDefinition[], number>();
-
-function lengthOf(definitions: readonly ToolDefinition[]): number {
-  let length = lengths.get(definitions);
-  if (length === undefined) {
-    length = JSON.stringify(definitions).length;
-    lengths.set(definitions, length);
-  }
-  return length;
 }

@@ -11,24 +11,26 @@ import type {
   Engine,
   EventStream,
   Judgement,
-  Pruned,
-  PruneOptions,
   RecordRequest,
   RunRequest,
+  Upkeep,
 } from "../types/engine.ts";
 import { RotundaError, toRotundaError } from "../types/error.ts";
 import type { Item } from "../types/item.ts";
 import type { JsonObject } from "../types/json.ts";
-import { type FullResponse, LOCAL, type Owner, type ResponseNode } from "../types/response.ts";
+import type { FullResponse, Owner, ResponseNode } from "../types/response.ts";
 import type { IdKind } from "../types/store.ts";
 import type { Tool, ToolResult } from "../types/tool.ts";
 import { KeyedLock } from "../util/keyed-lock.ts";
+import { parked } from "../util/parked.ts";
 import { newProcessName } from "../util/process-name.ts";
 import { advance, hasNews, toolsOf } from "./advance.ts";
 import { askPerson, type Desk } from "./ask-person.ts";
-import { afterCut, again, answeredCalls, awaitTurn, childOf, firstEvents, firstOf, openAbove, place } from "./begin.ts";
+import { afterCut, again, awaitTurn } from "./begin.ts";
 import { BudgetGate } from "./budget.ts";
-import { childKey, childOfReturned, expire, outermost, settle, settleAnswers } from "./decide.ts";
+import { cancelAll } from "./cancel-all.ts";
+import { createResponse } from "./create.ts";
+import { childOfReturned, expire, outermost, settle, settleAnswers } from "./decide.ts";
 import { delegate, readOutput } from "./delegate.ts";
 import { DirectCalls, judgeCall } from "./direct-call.ts";
 import { History } from "./history.ts";
@@ -37,14 +39,11 @@ import type { EngineParts } from "./parts.ts";
 import { Pulse } from "./pulse.ts";
 import { recordRun } from "./record.ts";
 import { recover } from "./recover.ts";
-import { prune } from "./retention.ts";
 import { Run, type Stop } from "./run.ts";
-import { takeUpLater } from "./set-aside.ts";
-import { entriesOf, outputText } from "./text.ts";
+import { SetAside } from "./set-aside.ts";
+import { outputText } from "./text.ts";
+import { createUpkeep } from "./upkeep.ts";
 import { Watch, type WatchParts } from "./watch.ts";
-
-/** Milliseconds that an idempotency key holds. */
-const KEY_LIFE = 24 * 3_600_000;
 
 export function createEngine(parts: EngineParts): Engine {
   return new LocalEngine(parts);
@@ -60,6 +59,8 @@ class LocalEngine implements Engine {
   readonly #pulse: Pulse;
   readonly #directCalls: DirectCalls;
   readonly #linear = new KeyedLock();
+  readonly #aside = new SetAside();
+  readonly upkeep: Upkeep;
   readonly #watching: WatchParts;
   readonly #desk: Desk;
   #stopping = false;
@@ -68,6 +69,7 @@ class LocalEngine implements Engine {
     this.#parts = parts;
     this.#history = new History(parts.store);
     this.#budgets = new BudgetGate(parts, this.#history);
+    this.upkeep = createUpkeep(parts, this.#history);
     this.#directCalls = new DirectCalls(parts);
     this.#pulse = new Pulse(parts, this.#processName, this.#runs);
     this.#desk = {
@@ -99,38 +101,27 @@ class LocalEngine implements Engine {
     return linear ? this.#linear.run(conversation, () => again(go)) : go();
   }
 
-  /** `answers` gives the input, with what was answered about the parent's calls settled. */
   async #start(
     request: RunRequest,
     answers: (parent: ResponseNode | undefined) => Promise<Item[]>,
   ): Promise<ResponseNode> {
     if (this.#stopping) throw new RotundaError("shutting_down", "the engine is stopping");
-    const { store } = this.#parts;
-    const before = request.idempotency && (await store.idempotency(request.owner ?? LOCAL, request.idempotency.key));
-    if (before) return firstOf(store, before, request.idempotency?.digest ?? "");
-    const now = this.#parts.now();
-    const profile = await this.#parts.profiles.get(request.profile);
-    const model = await this.#parts.models.get(request.model ?? profile.model);
-    const { node, parent, conversation } = await place(store, request, { profile: profile.name, model: model.id, now });
-    const input = entriesOf(await answers(parent), request.settings?.compact !== undefined);
-    // One that has not ended waits for its answers itself, and carries them out itself.
-    const calls = parent && parent.endedAt !== null ? await answeredCalls(store, parent, input) : [];
-    if (parent && (await openAbove(store, parent))) node.status = "queued";
-    const events = firstEvents(node, calls);
-    const key = request.idempotency && { ...request.idempotency, expiresAt: now + KEY_LIFE };
-    const answered = parent && calls.length > 0 ? childKey(parent) : undefined;
-    const idempotency = answered ?? key;
-    const made = { node, input: [...input, ...calls], events, process: this.#processName, conversation };
-    const linear = request.conversation !== undefined && request.previousResponseId === undefined;
-    const known = await store.create({ ...made, linear, ...(idempotency && { idempotency }) });
-    if (known) return answered ? childOf(store, known, input) : firstOf(store, known, key?.digest ?? "");
-    if (answered && key) {
-      await store.saveIdempotency({ ...key, owner: request.owner ?? LOCAL, responseId: node.id, answer: null });
-    }
-    const options = { approver: request.approver, now: this.#parts.now, nextSequence: events.length, events };
-    const run = new Run(store, node, input, { process: this.#processName, fence: 1 }, options);
-    run.output.push(...calls);
+    const { store, runner } = this.#parts;
+    // A sub-agent runs where its caller runs; whoever has a person at hand runs it here.
+    const here = request.caller !== undefined || (request.approver !== undefined && request.approver !== parked);
+    const created = await createResponse(this.#parts, request, answers, (node) =>
+      !here && runner?.takes(node, this.#runs.size) ? null : this.#processName,
+    );
+    if ("known" in created) return created.known;
+    const { node, input, calls, events, process } = created;
     request.onStart?.(node.id);
+    if (process === null) {
+      runner?.created(node);
+      return node;
+    }
+    const options = { approver: request.approver, nextSequence: events.length, events };
+    const run = new Run(store, node, input, { process, fence: 1 }, options);
+    run.output.push(...calls);
     this.#begin(run);
     return node;
   }
@@ -166,7 +157,8 @@ class LocalEngine implements Engine {
       run.failure = toRotundaError(error);
     }
     run.wake();
-    if (run.failure) void takeUpLater(run, this, () => this.#stopping);
+    if (run.failure) void this.#aside.takeUpLater(run, this, () => this.#stopping);
+    this.#parts.runner?.left(run.node, this.#runs.size);
     await this.#answeredMeanwhile(run);
   }
 
@@ -174,13 +166,23 @@ class LocalEngine implements Engine {
   async #answeredMeanwhile(run: Run): Promise<void> {
     if (run.node.status !== "waiting" || run.failure || run.stopped || this.#stopping) return;
     try {
-      if (await hasNews(this.#parts, run)) await this.resume(run.node.id, run.approver);
+      if (await hasNews(this.#parts, run)) await this.run(run.node.id, run.approver);
     } catch {
       // Another process was quicker.
     }
   }
 
+  /** Through the runner, where there is one that takes it; else here. */
   async resume(id: string, approver?: Approver): Promise<ResponseNode> {
+    const { runner, store } = this.#parts;
+    const node = runner && !this.#runs.has(id) ? await existingNode(store, id) : undefined;
+    const here = !node || node.caller !== null || (approver !== undefined && approver !== parked);
+    if (here || node.endedAt !== null || !runner?.takes(node, this.#runs.size)) return this.run(id, approver);
+    if (!this.#pulse.isAlive(await store.leaseOf(id))) await runner.submit(node);
+    return node;
+  }
+
+  async run(id: string, approver?: Approver): Promise<ResponseNode> {
     const { store } = this.#parts;
     const active = this.#runs.get(id);
     if (active) return active.node;
@@ -221,7 +223,7 @@ class LocalEngine implements Engine {
     const stored = lease && (await store.get(id));
     if (!stored)
       throw new RotundaError("owned_elsewhere", `response ${id} is being run by another process, or has ended`);
-    const run = await recover({ store, stored, lease, approver, now: this.#parts.now });
+    const run = await recover({ store, stored, lease, approver });
     run.patch({ restarts: crashed ? run.node.restarts + 1 : 0 });
     return run;
   }
@@ -233,7 +235,10 @@ class LocalEngine implements Engine {
   }
 
   async #lives(id: string): Promise<boolean> {
-    return this.#pulse.isAlive(await this.#parts.store.leaseOf(id));
+    const { store, runner } = this.#parts;
+    if (this.#pulse.isAlive(await store.leaseOf(id))) return true;
+    const node = runner && (await store.node(id));
+    return node !== undefined && node.endedAt === null && runner?.keeps(node) === true;
   }
 
   async wait(id: string): Promise<ResponseNode> {
@@ -320,11 +325,11 @@ class LocalEngine implements Engine {
   async #end(id: string, stop: Stop): Promise<void> {
     const { store } = this.#parts;
     const active = this.#runs.get(id);
-    active?.stop(stop);
+    (active ?? this.#aside.of(id))?.stop(stop);
     await active?.finished;
     // It may have begun to wait at the very moment, and left without an end.
     if (active?.ended || this.#stopping || (await store.node(id))?.endedAt !== null) return;
-    if (await this.#lives(id)) {
+    if (this.#pulse.isAlive(await store.leaseOf(id))) {
       const reason = stop.error?.message ?? null;
       return store.sendControl({ responseId: id, kind: "cancel", reason, items: null });
     }
@@ -338,7 +343,7 @@ class LocalEngine implements Engine {
   }
 
   async interrupt(id: string): Promise<void> {
-    if (this.#runs.has(id) || (await this.#lives(id))) {
+    if (this.#runs.has(id) || this.#pulse.isAlive(await this.#parts.store.leaseOf(id))) {
       throw new RotundaError("owned_elsewhere", `response ${id} is being run`);
     }
     const message = "the process that ran it ended before it did";
@@ -358,13 +363,7 @@ class LocalEngine implements Engine {
 
   async cancelAll(reason: string, owner?: Owner): Promise<number> {
     this.#directCalls.stop(reason, owner);
-    const status = ["queued", "in_progress", "waiting"] as const;
-    const open = await this.#parts.store.list({ status, limit: 100_000, ...(owner !== undefined && { owner }) });
-    // A sub-agent is cancelled by its caller.
-    const ids = new Set(open.map((node) => node.id));
-    const outer = open.filter((node) => node.caller === null || !ids.has(node.caller.responseId));
-    const outcomes = await Promise.allSettled(outer.map((node) => this.cancel(node.id, reason)));
-    return outcomes.filter((outcome) => outcome.status === "fulfilled").length;
+    return cancelAll(this, this.#parts.store, reason, owner);
   }
 
   call(tool: string, input: JsonObject, options: DirectCallOptions): Promise<ToolResult> {
@@ -382,12 +381,6 @@ class LocalEngine implements Engine {
 
   resolveId(part: string, kind: IdKind): Promise<string> {
     return resolveId(this.#parts.store, part, kind);
-  }
-
-  async prune(options?: PruneOptions): Promise<Pruned> {
-    const pruned = await prune(this.#parts, options);
-    this.#history.forget();
-    return pruned;
   }
 
   async stop(): Promise<void> {

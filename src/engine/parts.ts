@@ -5,7 +5,9 @@ import type { Notify } from "../types/event.ts";
 import type { Model } from "../types/model.ts";
 import type { PermissionRules, Profile } from "../types/profile.ts";
 import type { PermissionMode } from "../types/response.ts";
+import type { Runner } from "../types/runner.ts";
 import type { Store } from "../types/store.ts";
+import type { Tracer } from "../types/telemetry.ts";
 import type { ToolSource } from "../types/tool.ts";
 import type { HookOutcome } from "../util/hook-process.ts";
 import type { Redact } from "../util/secrets.ts";
@@ -13,6 +15,8 @@ import type { SandboxLevel } from "./permissions.ts";
 
 export interface EngineParts {
   store: Store;
+  /** Absent: whatever is started runs here at once. */
+  runner?: Runner | undefined;
   /** The default model without an id. Throws `model_not_found`. */
   models: { get(id?: string): Promise<Model> };
   tools: ToolSource;
@@ -33,6 +37,8 @@ export interface EngineParts {
   compaction?: CompactionConfig | undefined;
   /** Tokens (about) of tool schemas above which a model finds MCP tools with `tool_search`. Default 10,000. */
   toolSearchAbove?: number | undefined;
+  /** Undefined: nobody wants to be told of spans. */
+  tracer?: Tracer | undefined;
   redact: Redact;
   notify: Notify;
   /** Milliseconds since the epoch. */

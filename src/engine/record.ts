@@ -20,7 +20,7 @@ export async function recordRun(parts: EngineParts, request: RecordRequest, proc
   const input = request.omit && request.input.length === 0 ? [] : entriesOf(itemsOf(request.input));
   const events = firstEvents(node, []);
   const created = store.create({ node, input, events, process, conversation });
-  const options = { approver: undefined, now: parts.now, nextSequence: events.length, events };
+  const options = { approver: undefined, nextSequence: events.length, events };
   const run = new Run(store, node, input, { process, fence: 1 }, options);
   finish(parts, run, "completed", { status: "completed" });
   run.stopwatch.stop();

@@ -24,14 +24,12 @@ export interface RecoverOptions {
   stored: StoredResponse;
   lease: Lease;
   approver: Approver | undefined;
-  /** Milliseconds since the epoch. */
-  now: () => number;
 }
 
-export async function recover({ store, stored, lease, approver, now }: RecoverOptions): Promise<Run> {
+export async function recover({ store, stored, lease, approver }: RecoverOptions): Promise<Run> {
   const events = await allEvents(store, stored.node.id);
   const input = stored.entries.filter((entry) => entry.side === "input");
-  const options = { approver, now, nextSequence: events.length, events: events.slice(-1_000) };
+  const options = { approver, nextSequence: events.length, events: events.slice(-1_000) };
   const run = new Run(store, stored.node, input, lease, options);
   run.delegated = true;
   for (const entry of stored.entries) if (entry.side === "output") run.output[entry.position] = entry;

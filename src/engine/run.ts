@@ -14,6 +14,7 @@ import type { DeltaType, NewEvent, RunEvent } from "../types/event.ts";
 import type { Entry } from "../types/item.ts";
 import type { EndedStatus, IncompleteReason, ResponseError, ResponseNode } from "../types/response.ts";
 import type { Batch, Lease, Store } from "../types/store.ts";
+import type { TraceContext } from "../types/telemetry.ts";
 import { Stopwatch } from "./stopwatch.ts";
 
 /** Why a run was told to stop from outside its loop. */
@@ -47,6 +48,8 @@ export class Run {
   counted: number;
   /** It may have sub-agents, whose tokens count against its limit. */
   delegated = false;
+  /** Its span, or that of whoever asked for it. */
+  trace: TraceContext | undefined;
   /** Resolves when the loop has left this process, whatever the reason. */
   finished: Promise<void> = Promise.resolve();
   readonly #store: Store;
@@ -69,7 +72,7 @@ export class Run {
     this.input = input;
     this.lease = lease;
     this.approver = options.approver;
-    this.stopwatch = new Stopwatch(options.now, node.ran);
+    this.stopwatch = new Stopwatch(node.ran);
     this.counted = node.ran;
     this.#recent = options.events;
     this.#nextSequence = options.nextSequence;
@@ -218,8 +221,6 @@ export class Run {
 
 export interface RunOptions {
   approver: Approver | undefined;
-  /** Milliseconds since the epoch. */
-  now: () => number;
   nextSequence: number;
   /** The newest events, already committed, that end at `nextSequence - 1`. */
   events: RunEvent[];

@@ -2,7 +2,8 @@
  * Set aside: a run that could not be written any more.
  *
  * Invariant: nothing stays "in progress" that nobody runs. When there is room again, one that somebody waited for at
- * the end of a connection ends `incomplete`, as after a crash, and any other goes on.
+ * the end of a connection ends `incomplete`, as after a crash, one that was cancelled meanwhile ends so, and any other
+ * goes on.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Engine } from "../types/engine.ts";
@@ -18,23 +19,43 @@ function isStorage(error: unknown): boolean {
   return code === "storage_full" || code === "storage_failed";
 }
 
-/** Never rejects. Resolves when the response is somebody's again, or the engine stops. */
-export async function takeUpLater(
-  { node: { id, caller, settings }, failure, approver }: Run,
-  engine: Pick<Engine, "interrupt" | "resume">,
-  isStopping: () => boolean,
-): Promise<void> {
-  // A sub-agent goes on with its caller.
-  if (caller !== null || !failure || !isStorage(failure)) return;
-  for (let pause = SOON; ; pause = Math.min(2 * pause, SELDOM)) {
-    await sleep(pause, undefined, { ref: false });
-    if (isStopping()) return;
-    try {
-      if (settings.foreground) await engine.interrupt(id);
-      else await engine.resume(id, approver);
-      return;
-    } catch (error) {
-      if (!isStorage(error)) return;
-    }
+export class SetAside {
+  readonly #runs = new Map<string, Run>();
+
+  /** One that waits for room: who stops it wishes that it does not go on then. */
+  of(id: string): Run | undefined {
+    return this.#runs.get(id);
   }
+
+  /** Never rejects. Resolves when the response is somebody's again, or the engine stops. */
+  async takeUpLater(
+    run: Run,
+    engine: Pick<Engine, "cancel" | "interrupt" | "resume">,
+    isStopping: () => boolean,
+  ): Promise<void> {
+    const { node, failure } = run;
+    // A sub-agent goes on with its caller.
+    if (node.caller !== null || !failure || !isStorage(failure)) return;
+    this.#runs.set(node.id, run);
+    for (let pause = SOON; ; pause = Math.min(2 * pause, SELDOM)) {
+      await sleep(pause, undefined, { ref: false });
+      if (isStopping()) break;
+      try {
+        await goOn(run, engine);
+        break;
+      } catch (error) {
+        if (!isStorage(error)) break;
+      }
+    }
+    this.#runs.delete(node.id);
+  }
+}
+
+async function goOn(
+  { node: { id, settings }, approver, stopped }: Run,
+  engine: Pick<Engine, "cancel" | "interrupt" | "resume">,
+): Promise<void> {
+  if (stopped?.status === "cancelled") await engine.cancel(id, stopped.error?.message ?? "cancelled");
+  else if (settings.foreground) await engine.interrupt(id);
+  else await engine.resume(id, approver);
 }

@@ -2,14 +2,13 @@
  * Stopwatch: the time that a response has really run, and the limit on it.
  *
  * Invariant: time spent waiting for a person, or between two processes, does not count; several questions
- * at the same time are one wait.
+ * at the same time are one wait. What somebody does to the wall clock is nothing to it.
  */
 
 /** setTimeout takes no more. */
 const LONGEST = 2 ** 31 - 1;
 
 export class Stopwatch {
-  readonly #now: () => number;
   #ran: number;
   #since: number | null;
   #pauses = 0;
@@ -18,15 +17,14 @@ export class Stopwatch {
   #timer: NodeJS.Timeout | undefined;
 
   /** `ran`: milliseconds that it had run before. */
-  constructor(now: () => number, ran: number) {
-    this.#now = now;
+  constructor(ran: number) {
     this.#ran = ran;
-    this.#since = now();
+    this.#since = performance.now();
   }
 
-  /** Milliseconds. A clock that was set back counts as standing still. */
+  /** Whole milliseconds. */
   spent(): number {
-    return this.#ran + (this.#since === null ? 0 : Math.max(0, this.#now() - this.#since));
+    return Math.round(this.#ran + (this.#since === null ? 0 : performance.now() - this.#since));
   }
 
   pause(): void {
@@ -39,7 +37,7 @@ export class Stopwatch {
   /** Ends one pause; the watch runs again when all have ended. */
   resume(): void {
     if (--this.#pauses > 0) return;
-    this.#since = this.#now();
+    this.#since = performance.now();
     this.#arm();
   }
 

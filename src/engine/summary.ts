@@ -20,10 +20,9 @@ export interface SummaryRequest {
   cacheKey: string;
   /** Milliseconds since the epoch. */
   deadline?: number;
-  signal: AbortSignal;
   onRetry: (text: string) => void;
   /** Asks the model. */
-  stream: (model: Model, request: ModelRequest, signal: AbortSignal) => AsyncIterable<ModelEvent>;
+  stream: (request: ModelRequest) => AsyncIterable<ModelEvent>;
 }
 
 export interface Summary {
@@ -34,9 +33,9 @@ export interface Summary {
 
 const MAX_CALLS = 8;
 /** Share of the window that one call reads. */
-const SHARE = 0.6;
-/** Low, as not every script has four characters to a token. */
-const CHARACTERS_OF_A_TOKEN = 3;
+const SHARE = 0.75;
+/** Where a script has fewer, the first call is refused, and the pieces become smaller. */
+const CHARACTERS_OF_A_TOKEN = 4;
 /** Characters of an item, at first and at the least. */
 const LONGEST = 8_000;
 const SHORTEST = 200;
@@ -80,7 +79,7 @@ async function summariseIn(request: SummaryRequest, pieces: readonly string[]): 
 }
 
 async function askFor(request: SummaryRequest, prompt: string): Promise<{ text: string; usage: Usage | undefined }> {
-  const { model, window, cacheKey, deadline, onRetry, signal } = request;
+  const { model, window, cacheKey, deadline, onRetry } = request;
   const asked: ModelRequest = {
     instructions: INSTRUCTIONS,
     history: [syntheticNode(prompt)],
@@ -93,7 +92,7 @@ async function askFor(request: SummaryRequest, prompt: string): Promise<{ text: 
     onRetry,
   };
   let text = "";
-  for await (const event of request.stream(model, asked, signal)) {
+  for await (const event of request.stream(asked)) {
     if (event.type === "text") text += event.delta;
     else if (event.type === "finish") return { text, usage: event.usage };
   }

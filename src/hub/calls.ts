@@ -31,7 +31,7 @@ export interface CallPlan {
 /** Runs a call with up to three attempts. */
 export async function runCall(
   plan: CallPlan,
-  context: Pick<ToolContext, "signal" | "progress" | "responseId">,
+  context: Pick<ToolContext, "signal" | "progress" | "responseId" | "trace">,
 ): Promise<ToolResult> {
   const { connection, tool, input, clock } = plan;
   const timeout = (connection.config.timeout ?? DEFAULT_TIMEOUT) * 1000;
@@ -39,8 +39,9 @@ export async function runCall(
   for (let attempt = 1; ; attempt++) {
     let failure: CallFailure;
     try {
-      const { signal, responseId } = context;
-      const raw = await connection.call(tool, input, { signal, timeout, progress, responseId });
+      const { signal, responseId, trace } = context;
+      const options = { signal, timeout, progress, responseId, ...(trace && { trace }) };
+      const raw = await connection.call(tool, input, options);
       return readResult(raw, connection.config.name);
     } catch (error) {
       failure = toFailure(error);

@@ -9,6 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Client, ClientOptions, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import type { GatewayCaller } from "../types/gateway.ts";
 import type { Json, JsonObject } from "../types/json.ts";
+import type { TraceContext } from "../types/telemetry.ts";
 import { CallTimers } from "./call-timers.ts";
 import { Callers, type OpenCall, type ServerNews } from "./callers.ts";
 import { type ClientFeatures, capabilitiesOf, installFeatures } from "./client-features.ts";
@@ -35,6 +36,8 @@ export interface CallOptions extends OpenCall {
   signal: AbortSignal;
   /** Milliseconds. */
   timeout: number;
+  /** Of the span that the call belongs to: the server may go on with it (MCP, SEP-414). */
+  trace?: TraceContext;
   progress(progress: { progress: number; total?: number | undefined; message?: string | undefined }): void;
 }
 
@@ -275,7 +278,7 @@ class LiveSession implements Session {
     const signal = timer ? AbortSignal.any([options.signal, timer.signal]) : options.signal;
     // The library's own timer cannot stand still.
     const how = { signal, timeout: timer ? LONGEST : options.timeout, onprogress: options.progress };
-    const params = { name: tool.name, arguments: input };
+    const params = { name: tool.name, arguments: input, ...(options.trace && { _meta: { ...options.trace } }) };
     return this.#perform(options, options.signal, timer, () => {
       if (!tool.headers || this.era !== "modern")
         return this.#client.request({ method: "tools/call", params }, anyResult, how);

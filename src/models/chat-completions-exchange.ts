@@ -6,6 +6,7 @@
  */
 import type { Dispatcher } from "undici";
 import type { ModelEvent } from "../types/model.ts";
+import type { TraceContext } from "../types/telemetry.ts";
 import { AnswerReader } from "./chat-completions-answer.ts";
 import type { RequestRenderer } from "./chat-completions-request.ts";
 import { Exchange, type HttpClient, type HttpHeaders, type Receiver } from "./http.ts";
@@ -70,8 +71,9 @@ export class ChatCompletionsExchange implements Receiver {
   }
 
   /** Resolves when the finish event has been emitted; rejects with an `UpstreamError`. */
-  send(pool: Dispatcher, body: string): Promise<void> {
-    const { origin, path, headers, headersTimeout, idleTimeout } = this.#endpoint;
+  send(pool: Dispatcher, body: string, trace?: TraceContext): Promise<void> {
+    const { origin, path, headersTimeout, idleTimeout } = this.#endpoint;
+    const headers = trace ? [...this.#endpoint.headers, ...traceHeaders(trace)] : this.#endpoint.headers;
     this.#exchange = new Exchange(
       pool,
       origin,
@@ -236,6 +238,10 @@ export class ChatCompletionsExchange implements Receiver {
     if (thrown instanceof LineTooLong) return new UpstreamError("output_limit", `${host}: ${thrown.message}`);
     return new UpstreamError("internal", `reading the answer of ${host} failed: ${String(thrown)}`, { cause: thrown });
   }
+}
+
+function traceHeaders({ traceparent, tracestate }: TraceContext): string[] {
+  return ["traceparent", traceparent, ...(tracestate === undefined ? [] : ["tracestate", tracestate])];
 }
 
 const lingering = new Map<Exchange, number>();

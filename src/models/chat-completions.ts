@@ -194,7 +194,7 @@ class AnswerStream implements AsyncIterableIterator<ModelEvent> {
       const exchange = new ChatCompletionsExchange(this.#endpoint, this);
       this.#exchange = exchange;
       try {
-        return await exchange.send(pool, renderer.render(this.#request));
+        return await exchange.send(pool, renderer.render(this.#request), this.#request.trace);
       } catch (thrown) {
         const failure = asUpstreamError(thrown);
         if (failure.code === "context_length_exceeded") this.#endpoint.onTooLong?.(failure.message);

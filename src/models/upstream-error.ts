@@ -159,7 +159,11 @@ export function complaintOf(body: unknown): Complaint {
   const message = typeof fields.message === "string" ? fields.message : JSON.stringify(error ?? "");
   const code = [fields.code, fields.type, fields.status].filter((value) => typeof value === "string").join(" ");
   const window = typeof fields.n_ctx === "number" ? ` (n_ctx = ${fields.n_ctx})` : "";
-  return { message: oneLine(message + inner + window, 1000), code, param: typeof fields.param === "string" ? fields.param : "" };
+  return {
+    message: oneLine(message + inner + window, 1000),
+    code,
+    param: typeof fields.param === "string" ? fields.param : "",
+  };
 }
 
 const contextWords =

@@ -42,7 +42,10 @@ const table: readonly (readonly [RegExp, number])[] = [
   [/^qwen(?:-?max)/, 32_768],
   [/^qwen-?(?:2\.5|3)/, 32_768],
   [/^qwq/, 32_768],
-  [/^(?:mistral-large|mistral-medium|mistral-small-(?:3\.1|2503)|ministral|magistral|devstral|pixtral|open-mistral-nemo)/, 128_000],
+  [
+    /^(?:mistral-large|mistral-medium|mistral-small-(?:3\.1|2503)|ministral|magistral|devstral|pixtral|open-mistral-nemo)/,
+    128_000,
+  ],
   [/^codestral/, 32_768],
   [/^(?:mistral|mixtral|open-mi[sx]tral)/, 32_768],
   [/^command-(?:r|a)/, 128_000],
@@ -136,7 +139,9 @@ function readLearned(path: string): [string, number][] {
   try {
     const value: unknown = JSON.parse(readFileSync(path, "utf8"));
     if (typeof value !== "object" || value === null) return [];
-    return Object.entries(value).filter((entry): entry is [string, number] => Number.isInteger(entry[1]) && entry[1] > 0);
+    return Object.entries(value).filter(
+      (entry): entry is [string, number] => Number.isInteger(entry[1]) && entry[1] > 0,
+    );
   } catch {
     return [];
   }

@@ -12,6 +12,11 @@ export interface Transactions {
   begin(): boolean;
   commit(): void;
   rollback(): void;
+  /**
+   * Called after a rollback. True: what of the transaction is on disk is not known before the database is opened anew,
+   * so none of its writes may be tried again.
+   */
+  isDoubtful?(error: unknown): boolean;
   /** A driver's error as one of ours. */
   explain(error: unknown): RotundaError;
 }
@@ -116,8 +121,9 @@ export class CommitClock {
         try {
           results.push(write.apply());
         } catch (error) {
-          // Our own refusals come before the write's first statement, so the rest of the transaction is untouched.
-          if (!(error instanceof RotundaError)) throw error;
+          // Our own refusals come before the write's first statement, so the rest of the transaction is untouched. What
+          // is damaged or cannot be read is met anywhere.
+          if (!(error instanceof RotundaError) || error.code.startsWith("storage_")) throw error;
           refused.set(index, error);
           results.push(undefined);
         }
@@ -143,7 +149,7 @@ export class CommitClock {
     } catch {
       // SQLite has already rolled back by itself after some errors (full disk, I/O).
     }
-    if (work.length === 1) {
+    if (this.#transactions.isDoubtful?.(error) || work.length === 1) {
       this.#rejectAll(work, error);
       return;
     }

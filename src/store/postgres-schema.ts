@@ -62,6 +62,7 @@ export const migrations: readonly string[] = [
   CREATE INDEX conversations_ending ON {conversations} (reverse(id));
   CREATE INDEX conversations_used ON {conversations} (owner, updated_at, id);
   CREATE UNIQUE INDEX conversations_name ON {conversations} (owner, name) WHERE name IS NOT NULL;
+  CREATE INDEX conversations_kept ON {conversations} (id) WHERE strpos(metadata, '"keep":') > 0;
   CREATE INDEX conversations_borrowed ON {conversations} (head) WHERE borrowed = 1;
   CREATE TABLE {entries} (
     number bigint NOT NULL,
@@ -188,6 +189,15 @@ export const migrations: readonly string[] = [
     until bigint NOT NULL,
     PRIMARY KEY (key, response_id)
   );
+  CREATE TABLE {schedules} (
+    id text COLLATE "C" PRIMARY KEY,
+    owner text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    next_at bigint,
+    body text COLLATE "C" NOT NULL
+  );
+  CREATE UNIQUE INDEX schedules_name ON {schedules} (owner, name);
+  CREATE INDEX schedules_due ON {schedules} (next_at) WHERE next_at IS NOT NULL;
   CREATE INDEX reservations_response ON {reservations} (response_id);
   `,
 ];

@@ -9,7 +9,8 @@ import { RotundaError } from "../types/error.ts";
 import type { Entry, Item, Usage } from "../types/item.ts";
 import type { ResponseNode, Status } from "../types/response.ts";
 
-export interface ResponseRow {
+/** A node, on any database. */
+export interface NodeRow {
   number: number;
   id: string;
   owner: string;
@@ -19,13 +20,16 @@ export interface ResponseRow {
   conversation_id: string | null;
   status: string;
   body: string;
-  process: string | null;
-  fence: number;
-  lease_until: number;
   created_at: number;
   ended_at: number | null;
   deleted_at: number | null;
   hash: string | null;
+}
+
+export interface ResponseRow extends NodeRow {
+  process: string | null;
+  fence: number;
+  lease_until: number;
 }
 
 /** The body of a response whose content was erased. */
@@ -108,7 +112,7 @@ function metaOf(text: string, responseId: string): Entry["meta"] {
   return usage ? { ...meta, usage: usageOf(usage) } : meta;
 }
 
-export function nodeOf(row: ResponseRow): ResponseNode {
+export function nodeOf(row: NodeRow): ResponseNode {
   const { usage, ...body } = parse(row.body, row.id) as Omit<Body, "usage"> & { usage: Counts };
   return {
     id: row.id,
@@ -124,6 +128,15 @@ export function nodeOf(row: ResponseRow): ResponseNode {
     ...body,
     usage: usageOf(usage),
   };
+}
+
+/** One that is damaged keeps nobody from seeing the others in a list; asked for by its id, it says what it is. */
+export function soundNode(row: NodeRow): ResponseNode[] {
+  try {
+    return [nodeOf(row)];
+  } catch {
+    return [];
+  }
 }
 
 export function entryOf(row: EntryRow, responseId: string): Entry {
@@ -145,7 +158,7 @@ function parse(text: string, responseId: string): unknown {
 }
 
 /** SHA-256 (hex) over a node, its entries and its parent's hash. */
-export function hashOf(row: ResponseRow, entries: readonly EntryRow[], parentHash: string | null): string {
+export function hashOf(row: NodeRow, entries: readonly EntryRow[], parentHash: string | null): string {
   const content: unknown[] = [
     parentHash,
     row.id,

@@ -20,6 +20,7 @@
  * outbox         one row for each event and target that it has not reached (see sqlite-outbox.ts)
  * budgets        what is used of each budget in its period; `is_set`: its limits are a person's and not the configuration's
  * reservations   what calls that are under way will use, by budget (see sqlite-budgets.ts)
+ * schedules      `next_at`: null where nothing is due any more
  * usage          tokens and cost of what ended, by owner and day (UTC, days since the epoch); outlives erasure
  *
  * Times are milliseconds since the epoch. The keys are packed so that each of the two large tables is one tree
@@ -202,6 +203,15 @@ export const migrations: readonly string[] = [
     PRIMARY KEY (key, response_id)
   ) WITHOUT ROWID;
   CREATE INDEX reservations_response ON reservations (response_id);
+  CREATE TABLE schedules (
+    id TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    name TEXT NOT NULL,
+    next_at INTEGER,
+    body TEXT NOT NULL
+  ) WITHOUT ROWID;
+  CREATE UNIQUE INDEX schedules_name ON schedules (owner, name);
+  CREATE INDEX schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
   CREATE INDEX conversations_kept ON conversations (id) WHERE instr(metadata, '"keep":') > 0;
   `,
 ];

@@ -16,32 +16,16 @@ import {
   type Spending,
   usedUp,
 } from "../types/budget.ts";
+import { type BudgetRow, current, type Held, withHeld } from "./budget-rows.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
-
-interface BudgetRow {
-  key: string;
-  limits: string;
-  period: BudgetPeriod;
-  is_set: number;
-  since: number;
-  tokens: number;
-  cost: number;
-  seconds: number;
-  agents: number;
-}
-
-interface Held {
-  calls: number;
-  tokens: number;
-  cost: number;
-  agents: number;
-}
+import { Schedules } from "./sqlite-schedules.ts";
 
 /** The base of `Records`: its methods are the store's. */
-export class Budgets {
+export class Budgets extends Schedules {
   readonly #db: SqliteDatabase;
 
   constructor(db: SqliteDatabase) {
+    super(db);
     this.#db = db;
   }
 
@@ -166,28 +150,4 @@ export class Budgets {
     );
     return row ?? { responses: 0, tokens: 0, cost: 0 };
   }
-}
-
-/** As it stands now: one whose period has passed begins anew. */
-function current(row: BudgetRow, now: number): Budget {
-  const { key, period } = row;
-  const start = periodStart(period, now);
-  const passed = start > row.since;
-  const { tokens, cost, seconds, agents } = row;
-  return {
-    key,
-    period,
-    limits: JSON.parse(row.limits) as BudgetLimits,
-    set: row.is_set === 1,
-    since: passed ? start : row.since,
-    spent: passed ? { tokens: 0, cost: 0, seconds: 0, agents: 0 } : { tokens, cost, seconds, agents },
-  };
-}
-
-function withHeld(budget: Budget, held: Held): Budget {
-  const { tokens, cost, seconds, agents } = budget.spent;
-  return {
-    ...budget,
-    spent: { tokens: tokens + held.tokens, cost: cost + held.cost, seconds, agents: agents + held.agents },
-  };
 }

@@ -5,7 +5,7 @@
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { CommitClock } from "./clock.ts";
-import { explain, isBusy } from "./sqlite-open.ts";
+import { explain, isBusy, isSyncFailure, reopenDatabase } from "./sqlite-open.ts";
 
 export interface SqliteOptions {
   /** Called before and after each commit; tests kill the process there. */
@@ -32,16 +32,22 @@ export type Parameter = string | number | null;
 
 export class SqliteDatabase {
   readonly #clock: CommitClock;
-  readonly #db: DatabaseSync;
+  #db: DatabaseSync;
+  readonly #path: string;
+  #closed = false;
+  /** A sync has failed: nothing is written through this connection any more. */
+  #isSuspect = false;
   readonly #statements = new Map<string, StatementSync>();
   /** Set once, by the store. */
   listener: TransactionListener | undefined;
 
   constructor(db: DatabaseSync, options: SqliteOptions) {
     this.#db = db;
+    this.#path = db.location() ?? "";
     const transactions = {
       begin: () => {
         try {
+          if (this.#isSuspect) this.#renew();
           this.run("BEGIN IMMEDIATE");
           this.listener?.began();
           return true;
@@ -59,12 +65,30 @@ export class SqliteDatabase {
         this.listener?.undone();
         this.run("ROLLBACK");
       },
+      isDoubtful: (error: unknown) => {
+        if (isSyncFailure(error)) this.#isSuspect = true;
+        return this.#isSuspect;
+      },
       explain,
     };
     this.#clock = new CommitClock(transactions, options.probe);
   }
 
+  /**
+   * A sync of the log has failed: what the system holds of it in memory may never reach the disk, whatever a later sync
+   * says. All that was committed before is brought into the database file, the log is cut to nothing, and with it what
+   * was being written; then everything is opened anew. As long as that does not succeed nothing is written.
+   */
+  #renew(): void {
+    // "busy" is no error: then another process has it open, whose index of the log knows of nothing that was not synced.
+    this.#prepare("PRAGMA wal_checkpoint(TRUNCATE)").get();
+    this.#statements.clear();
+    this.#db.close();
+    this.#isSuspect = false;
+  }
+
   #prepare(sql: string): StatementSync {
+    if (!this.#db.isOpen && !this.#closed) this.#db = reopenDatabase(this.#path);
     let statement = this.#statements.get(sql);
     if (!statement) {
       statement = this.#db.prepare(sql);
@@ -128,7 +152,7 @@ export class SqliteDatabase {
   }
 
   get isOpen(): boolean {
-    return this.#db.isOpen;
+    return !this.#closed;
   }
 
   /** A number that changes when another process has written. */
@@ -138,7 +162,8 @@ export class SqliteDatabase {
 
   close(): void {
     this.flush();
+    this.#closed = true;
     this.#statements.clear();
-    this.#db.close();
+    if (this.#db.isOpen) this.#db.close();
   }
 }

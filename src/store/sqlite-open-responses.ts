@@ -4,7 +4,14 @@
  * Invariant: what is remembered holds as long as no other process has committed anything, and nothing of this one has
  * changed it; each transaction begins by finding out. So a fence is as good as read in the same transaction.
  */
+import { processState } from "../util/process-name.ts";
+import type { ResponseRow } from "./rows.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
+
+interface HeldRow extends ResponseRow {
+  process: string | null;
+  lease_until: number;
+}
 
 export class OpenResponses {
   readonly #db: SqliteDatabase;
@@ -45,4 +52,18 @@ export class OpenResponses {
   forgetAll(): void {
     this.#known.clear();
   }
+
+  /** Outermost ones, oldest first, that nobody who lives has, and that could run. */
+  abandoned(limit: number): ResponseRow[] {
+    const rows = this.#db.all<HeldRow>(
+      `SELECT * FROM responses WHERE ended_at IS NULL AND status IN ('queued', 'in_progress')
+         AND caller_response_id IS NULL AND deleted_at IS NULL ORDER BY number`,
+    );
+    return rows.filter(isFree).slice(0, limit);
+  }
+}
+
+function isFree({ process, lease_until: until }: HeldRow): boolean {
+  const state = process === null ? "dead" : processState(process);
+  return state === "dead" || (state === "elsewhere" && until <= Date.now());
 }

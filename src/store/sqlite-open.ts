@@ -18,6 +18,9 @@ const PAGE_SIZE = 1024;
 const BUSY_TIMEOUT = 20;
 const OPEN_ATTEMPTS = 200;
 
+const SETTINGS = `PRAGMA page_size = ${PAGE_SIZE}; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+  PRAGMA secure_delete = ON; PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864`;
+
 /** Opens and migrates. Several processes may do this at once on a file that does not exist yet. */
 export async function openDatabase(path: string): Promise<DatabaseSync> {
   makePrivate(path);
@@ -25,8 +28,7 @@ export async function openDatabase(path: string): Promise<DatabaseSync> {
     let db: DatabaseSync | undefined;
     try {
       db = new DatabaseSync(path, { timeout: BUSY_TIMEOUT });
-      db.exec(`PRAGMA page_size = ${PAGE_SIZE}; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-        PRAGMA secure_delete = ON; PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864`);
+      db.exec(SETTINGS);
       migrate(db, path);
       return db;
     } catch (error) {
@@ -36,6 +38,27 @@ export async function openDatabase(path: string): Promise<DatabaseSync> {
     }
   }
 }
+
+/** Opens a database that this process has had open before. */
+export function reopenDatabase(path: string): DatabaseSync {
+  const db = new DatabaseSync(path, { timeout: BUSY_TIMEOUT });
+  try {
+    db.exec(SETTINGS);
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+/** The system could not bring the log to the disk. */
+export function isSyncFailure(error: unknown): boolean {
+  const code = error instanceof Error && "errcode" in error ? Number((error as SqliteError).errcode) : 0;
+  return code === IOERR_FSYNC || code === IOERR_DIR_FSYNC;
+}
+
+const IOERR_FSYNC = 1_034;
+const IOERR_DIR_FSYNC = 1_290;
 
 /** Made by us and for us alone, before SQLite makes it for everybody who may read the directory. */
 function makePrivate(path: string): void {

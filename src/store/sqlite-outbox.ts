@@ -6,30 +6,11 @@
  */
 import type { Delivery, OutboxEvent, OutboxEventType, Subscription } from "../types/outbox.ts";
 import type { ResponseNode } from "../types/response.ts";
-import { newId } from "../util/ids.ts";
 import { processState } from "../util/process-name.ts";
+import { LIFE, MOST, type OutboxRow, outboxEvent, type SubscriptionRow, TAKEN, targetsOf } from "./outbox-rows.ts";
 import { OUTPUT, PLACES, type ResponseRow } from "./rows.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import type { SqliteTree } from "./sqlite-tree.ts";
-
-/** Milliseconds that a delivery may take before somebody else tries it: longer than any attempt. */
-const TAKEN = 90_000;
-/** Milliseconds after which nobody wants to hear of it any more. */
-const LIFE = 3 * 24 * 3_600_000;
-/** Rows of one target at most; the oldest go first. */
-const MOST = 10_000;
-
-interface SubscriptionRow {
-  target: string;
-  events: string | null;
-}
-
-interface OutboxRow {
-  sequence: number;
-  target: string;
-  attempts: number;
-  body: string;
-}
 
 export class Outbox {
   readonly #db: SqliteDatabase;
@@ -63,10 +44,7 @@ export class Outbox {
 
   #targets(type: OutboxEventType): string[] {
     const sql = "SELECT target, events FROM subscriptions WHERE until > ?";
-    return this.#db
-      .all<SubscriptionRow>(sql, Date.now())
-      .filter(({ events }) => events === null || (JSON.parse(events) as string[]).includes(type))
-      .map(({ target }) => target);
+    return targetsOf(type, this.#db.all<SubscriptionRow>(sql, Date.now()));
   }
 
   /** Items that somebody brought along: nothing ran, so nothing is told. */
@@ -95,27 +73,11 @@ export class Outbox {
     node: ResponseNode,
     approvals: OutboxEvent["approvals"],
   ): void {
-    const at = Date.now();
-    const { id: responseId, conversationId, owner, profile, model, door, status, error, incompleteReason } = node;
-    const event: OutboxEvent = {
-      id: newId("evt", at),
-      type,
-      at,
-      responseId,
-      conversationId,
-      owner,
-      profile,
-      model,
-      door,
-      status: type === "response.waiting" ? "waiting" : status,
-      error,
-      incompleteReason,
-      approvals,
-    };
+    const event = outboxEvent(type, node, approvals);
     const body = JSON.stringify(event);
     for (const target of targets) {
       const sql = "INSERT INTO outbox (target, due, attempts, created_at, body) VALUES (?, ?, 0, ?, ?)";
-      this.#db.run(sql, target, at, at, body);
+      this.#db.run(sql, target, event.at, event.at, body);
     }
   }
 

@@ -11,7 +11,18 @@ import type { Item } from "../types/item.ts";
 import { LOCAL, type ResponseNode, type Status } from "../types/response.ts";
 import type { IdKind, ResponseFilter, StoredResponse } from "../types/store.ts";
 import { decodeEvents, decodeRecords } from "./codec.ts";
-import { damaged, type EntryRow, ERASED, entryOf, hashOf, nodeOf, PLACES, type ResponseRow } from "./rows.ts";
+import { TextCheck } from "./log-check.ts";
+import {
+  damaged,
+  type EntryRow,
+  ERASED,
+  entryOf,
+  hashOf,
+  nodeOf,
+  PLACES,
+  type ResponseRow,
+  soundNode,
+} from "./rows.ts";
 import type { Parameter, SqliteDatabase } from "./sqlite-database.ts";
 import type { Tail } from "./sqlite-tail.ts";
 import { lastEvent } from "./sqlite-tail-index.ts";
@@ -50,39 +61,6 @@ export function listQuery(filter: ResponseFilter): { sql: string; parameters: Pa
   }
   const sql = `SELECT * FROM responses WHERE ${where.join(" AND ")} ORDER BY number DESC LIMIT ?`;
   return { sql, parameters: [...parameters, filter.limit ?? 100] };
-}
-
-/** One that is damaged keeps nobody from seeing the others in a list; asked for by its id, it says what it is. */
-function soundNode(row: ResponseRow): ResponseNode[] {
-  try {
-    return [nodeOf(row)];
-  } catch {
-    return [];
-  }
-}
-
-/** The pieces of a text in the log must make up the text of the item, which the hash vouches for. */
-class TextCheck {
-  readonly #responseId: string;
-  readonly #texts = new Map<string, string>();
-
-  constructor(responseId: string) {
-    this.#responseId = responseId;
-  }
-
-  see(event: RunEvent): void {
-    if (event.type === "response.content_part.added") {
-      this.#texts.set(`${event.output_index} ${event.content_index}`, "");
-      return;
-    }
-    if (!("content_index" in event) || !("delta" in event || "text" in event)) return;
-    const key = `${event.output_index} ${event.content_index}`;
-    const text = this.#texts.get(key);
-    // Known from its beginning, or not at all: a reader may come in the middle.
-    if (text === undefined) return;
-    if ("delta" in event) this.#texts.set(key, text + event.delta);
-    else if (text !== event.text) throw damaged(this.#responseId, "its log does not say what its items say");
-  }
 }
 
 /** Responses of a path that are read in one turn of the event loop. */

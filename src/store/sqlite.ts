@@ -312,6 +312,10 @@ class SqliteStore extends Records implements Store {
     return { process: row.process, fence: row.fence, ...(over && { over }) };
   }
 
+  async abandoned(limit: number): Promise<ResponseNode[]> {
+    return this.#open.abandoned(limit).map(nodeOf);
+  }
+
   // ---- what other files hold
 
   async conversation(idOrName: string, owner?: Owner): Promise<Conversation | undefined> {

@@ -7,8 +7,10 @@ import type { Gateway } from "./gateway.ts";
 import type { Json } from "./json.ts";
 import type { ModelInfo } from "./model.ts";
 import type { Profile } from "./profile.ts";
+import type { Queue } from "./runner.ts";
 import type { ManagedProfiles, ManagedSettings, SettingsFile } from "./settings.ts";
 import type { Store } from "./store.ts";
+import type { Tracer } from "./telemetry.ts";
 
 /** What is unknown by name is `not_found`. */
 export interface HubView {
@@ -86,6 +88,8 @@ export interface HubLogLine {
 export interface App {
   readonly engine: Engine;
   readonly store: Store;
+  /** Where responses are left to workers. */
+  readonly queue: Queue | undefined;
   /** Absolute path of the directory that this app works in. */
   readonly workspace: string;
   readonly stateDirectory: string;
@@ -103,6 +107,8 @@ export interface App {
    * change keep their process, and running calls are not cut. An error leaves everything as it was, and is thrown.
    */
   reload(): Promise<void>;
+  /** Undefined: nobody asked for telemetry. */
+  readonly tracer: Tracer | undefined;
   /** Known secrets of this and all earlier configurations replaced. */
   readonly redact: (text: string) => string;
   models(): Promise<ModelInfo[]>;

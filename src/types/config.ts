@@ -7,6 +7,7 @@ import type { BudgetConfig } from "./budget.ts";
 import type { ModelPrice } from "./model.ts";
 import type { PermissionRules } from "./profile.ts";
 import type { Limits, PermissionMode } from "./response.ts";
+import type { ScheduleConfig } from "./schedule.ts";
 import type { Access } from "./tool.ts";
 
 export interface ModelConfig {
@@ -279,7 +280,12 @@ export interface Config {
   sandbox: SandboxConfig;
   server: ServerSettings;
   mcp: McpSettings;
+  /** postgres://… with its password; absent: SQLite in the state directory. */
+  database?: string;
   budgets?: BudgetConfig[];
+  schedules?: ScheduleConfig[];
+  /** Responses that one process runs at once; background ones beyond it stay in the database. Default 1,000. */
+  maxRuns?: number;
   /** Milliseconds that responses are kept after their end, where profile and conversation do not say. Absent: for ever. */
   keep?: number;
   /** Default: `DEFAULT_COMPACTION`. */

@@ -4,6 +4,7 @@ import type { RunEvent } from "./event.ts";
 import type { Item } from "./item.ts";
 import type { JsonObject } from "./json.ts";
 import type { Caller, FullResponse, Owner, PermissionMode, ResponseNode, RunSettings } from "./response.ts";
+import type { ScheduleConfig } from "./schedule.ts";
 import type { Tool, ToolResult } from "./tool.ts";
 
 /** Somebody at hand who can answer. Rejecting or never answering leaves the approval open. */
@@ -86,6 +87,16 @@ export interface EventStream extends AsyncIterable<RunEvent> {
   groups(): AsyncIterable<readonly RunEvent[]>;
 }
 
+/** What has to be done now and then, by whichever process does it. */
+export interface Upkeep {
+  /** Starts what is due by schedule; `start` runs a request by the app of its own directory. Resolves with what was started. */
+  startDue(start: (request: RunRequest) => Promise<ResponseNode>): Promise<ResponseNode[]>;
+  /** Makes the schedules of a configuration the stored ones of a directory. Throws `usage` where one can never be due. */
+  syncSchedules(configured: readonly ScheduleConfig[], workspace: string): Promise<void>;
+  /** Deletes what is older than it is to be kept. */
+  prune(options?: PruneOptions): Promise<Pruned>;
+}
+
 export interface Engine {
   /** Durable when it resolves; runs on by itself. */
   start(request: RunRequest): Promise<ResponseNode>;
@@ -96,6 +107,8 @@ export interface Engine {
   /** Resolves when it has ended, or waits for a person who is not at hand. */
   wait(id: string): Promise<ResponseNode>;
   get(id: string): Promise<FullResponse>;
+  /** As `resume`, but in this process in any case: that is what a runner calls. */
+  run(id: string, approver?: Approver): Promise<ResponseNode>;
   /** Goes on with a response that has not ended: after a crash, or after a decision. */
   resume(id: string, approver?: Approver): Promise<ResponseNode>;
   /** Throws `not_found`, `approval_settled`, `approval_expired`. Starts nothing by itself: see `goOn`. */
@@ -135,8 +148,7 @@ export interface Engine {
   tools(profile?: string): Promise<readonly Tool[]>;
   /** Full id for a prefix or an ending of four characters or more. Throws `not_found`, `ambiguous_id`, `invalid_id`. */
   resolveId(part: string, kind: "response" | "conversation" | "approval" | "item"): Promise<string>;
-  /** Deletes what is older than it is to be kept. */
-  prune(options?: PruneOptions): Promise<Pruned>;
+  readonly upkeep: Upkeep;
   /** Stops everything without ending it: it can be resumed. */
   stop(): Promise<void>;
 }

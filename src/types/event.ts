@@ -99,6 +99,8 @@ export interface Notice {
   text: string;
   /** Id of the `mcp_call` item that it is about. */
   itemId?: string;
+  /** Of the run, where it is traced. */
+  traceId?: string;
 }
 
 export type Notify = (notice: Notice) => void;

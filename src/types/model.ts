@@ -9,6 +9,7 @@ import type { Entry, FinishReason, Usage } from "./item.ts";
 import type { Json, JsonSchema } from "./json.ts";
 import type { PermissionRules } from "./profile.ts";
 import type { PermissionMode, Sampling, TextFormat } from "./response.ts";
+import type { TraceContext } from "./telemetry.ts";
 import type { Access, CallSubject } from "./tool.ts";
 
 export type ModelEvent =
@@ -109,6 +110,8 @@ export interface ModelRequest {
   cacheKey: string;
   /** Milliseconds since the epoch after which the model must have given up. */
   deadline?: number;
+  /** Sent along, so that the endpoint's part of a trace can be found. */
+  trace?: TraceContext;
   /** Called for each retry and its reason. */
   onRetry?(text: string): void;
   /** Set for models with `agent`; `instructions` are then the caller's and the profile's own only. */

@@ -6,6 +6,7 @@
 import type { ErrorCode } from "./error.ts";
 import type { Item, Usage } from "./item.ts";
 import type { JsonObject, JsonSchema } from "./json.ts";
+import type { ResponseTrace } from "./telemetry.ts";
 
 export type Status = "queued" | "in_progress" | "waiting" | "completed" | "incomplete" | "failed" | "cancelled";
 
@@ -99,6 +100,8 @@ export interface RunSettings {
    * summed up. Default: as configured.
    */
   compaction?: false | number;
+  /** Whose part it is, where somebody traces it. */
+  trace?: ResponseTrace;
   /** Fields of the request that the door repeats in its answers. The engine never reads them. */
   wire?: JsonObject;
   /** Absolute path of the configuration file that it was started with, where one was named. */

@@ -12,6 +12,7 @@ import type { RunEvent } from "./event.ts";
 import type { Entry, Item } from "./item.ts";
 import type { Delivery, Subscription } from "./outbox.ts";
 import type { Conversation, Owner, ResponseNode, Status } from "./response.ts";
+import type { Schedule } from "./schedule.ts";
 import type { Token } from "./token.ts";
 
 /** Who runs a response: `host/pid/start time/random`, so that a dead process on this host is known at once. */
@@ -189,6 +190,16 @@ export interface Store {
   /** What responses of a token that ended on the day (UTC) of `at` have used, and those that run so far. Cost in US dollars. */
   usedOn(owner: Owner, at: number): Promise<{ tokens: number; cost: number }>;
 
+  /** Those that are due at a moment (milliseconds since the epoch); without one, all by name. */
+  schedules(dueAt?: number): Promise<Schedule[]>;
+  /** New, or in a new form. False: `seenAt` was given, and is not its `nextAt` any more. */
+  saveSchedule(schedule: Schedule, seenAt?: number | null): Promise<boolean>;
+  removeSchedule(id: string): Promise<boolean>;
+  /**
+   * Outermost responses that have not ended and whose process is gone: it crashed, or it left them (`queued` without a
+   * process, `in_progress`). Those that wait for a person or a budget are none. Oldest first.
+   */
+  abandoned(limit: number): Promise<ResponseNode[]>;
   /** All budgets, as they stand at `now` (milliseconds since the epoch). */
   budgets(now: number): Promise<Budget[]>;
   /** Sets the limits of one, made where there is none; what was used of it stays. */

@@ -7,6 +7,7 @@
 import type { Entry } from "./item.ts";
 import type { Json, JsonObject, JsonSchema } from "./json.ts";
 import type { EndedStatus, Status } from "./response.ts";
+import type { TraceContext } from "./telemetry.ts";
 
 export type Access = "read" | "write" | "run";
 
@@ -70,6 +71,8 @@ export interface ToolContext {
   delegate(request: Delegation): Promise<DelegationResult>;
   /** The whole output of an earlier call of this tree whose id ends (or begins) with `reference`. */
   readOutput(reference: string): Promise<string | undefined>;
+  /** Sent along to whoever carries the call out. */
+  trace?: TraceContext;
   /** Items of this conversation that a compaction keeps from the model, oldest first. */
   recall?(): Promise<readonly Entry[]>;
 }

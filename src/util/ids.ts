@@ -24,7 +24,8 @@ export type IdPrefix =
   | "req"
   | "eli"
   | "chat"
-  | "evt";
+  | "evt"
+  | "sched";
 
 const pool = Buffer.alloc(RANDOM_LENGTH * 128);
 let used = pool.length;

@@ -26,13 +26,13 @@ test("what is older than it is kept is deleted; its id and hash remain while som
   clock.now += 20 * DAY;
   const child = await turn({ previousResponseId: root.id });
   clock.now += 15 * DAY;
-  expect(await engine.prune({ dryRun: true })).toEqual({ deleted: 1, conversations: 1 });
-  expect(await engine.prune()).toEqual({ deleted: 1, conversations: 1 });
+  expect(await engine.upkeep.prune({ dryRun: true })).toEqual({ deleted: 1, conversations: 1 });
+  expect(await engine.upkeep.prune()).toEqual({ deleted: 1, conversations: 1 });
   await expect(engine.get(old.id)).rejects.toMatchObject({ code: "not_found" });
   expect((await engine.get(root.id)).output).not.toEqual([]);
   expect((await store.path(child.id)).map(({ node }) => node.id)).toEqual([root.id, child.id]);
   clock.now += 20 * DAY;
-  expect(await engine.prune()).toEqual({ deleted: 2, conversations: 1 });
+  expect(await engine.upkeep.prune()).toEqual({ deleted: 2, conversations: 1 });
   expect(await store.list({})).toEqual([]);
 });
 
@@ -46,15 +46,15 @@ test("the word of a conversation beats its profile's, that of the profile the co
   await store.saveConversation({ ...conversation, metadata: { keep: "forever" } });
   expect(await store.conversations({ limit: 5, kept: true })).toHaveLength(1);
   clock.now += 8 * DAY;
-  expect(await engine.prune()).toEqual({ deleted: 1, conversations: 1 });
+  expect(await engine.upkeep.prune()).toEqual({ deleted: 1, conversations: 1 });
   await expect(engine.get(gone.id)).rejects.toMatchObject({ code: "not_found" });
   expect((await engine.get(kept.id)).status).toBe("completed");
-  expect(await engine.prune({ olderThan: DAY })).toEqual({ deleted: 1, conversations: 1 });
+  expect(await engine.upkeep.prune({ olderThan: DAY })).toEqual({ deleted: 1, conversations: 1 });
 });
 
 test("without a word nothing is ever deleted", async () => {
   const { clock, engine, turn } = await fixture();
   await turn();
   clock.now += 100_000 * DAY;
-  expect(await engine.prune()).toEqual({ deleted: 0, conversations: 0 });
+  expect(await engine.upkeep.prune()).toEqual({ deleted: 0, conversations: 0 });
 });

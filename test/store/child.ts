@@ -3,12 +3,17 @@
  *
  * With `killAt` it kills itself before or after that commit (counted from 1, without those of opening).
  */
+import { openPostgresStore } from "../../src/store/postgres.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 import { auditOf, batchOf, begin, end } from "./support.ts";
 import { Speaker } from "./tail.ts";
 
 export interface ChildWork {
-  file: string;
+  /** SQLite's. */
+  file?: string;
+  /** Postgres's. */
+  url?: string;
+  schema?: string;
   what: "audits" | "create" | "erase" | "batch" | "speak";
   /** Its name in what it writes; the idempotency key; or the response to erase. */
   name: string;
@@ -20,14 +25,17 @@ export interface ChildWork {
 
 const work = JSON.parse(process.argv[2] ?? "{}") as ChildWork;
 let commits = 0;
-const store = await openSqliteStore(work.file, {
+const options = {
   ...(work.portion !== undefined && { portion: work.portion }),
-  ...(work.what === "speak" && { crowd: 2, tailAge: 30 }),
-  probe: (moment) => {
+  probe: (moment: "before" | "after") => {
     if (moment === "before") commits++;
     if (commits === work.killAt && moment === work.moment) process.kill(process.pid, "SIGKILL");
   },
-});
+};
+const store =
+  work.url === undefined
+    ? await openSqliteStore(work.file ?? "", { ...options, ...(work.what === "speak" && { crowd: 2, tailAge: 30 }) })
+    : await openPostgresStore(work.url, { ...options, schema: work.schema ?? "" });
 const say = (value: object) => void process.stdout.write(`${JSON.stringify(value)}\n`);
 
 if (work.what === "audits") {

@@ -2,6 +2,7 @@
 import type { Readable, Writable } from "node:stream";
 import type { App, SetUp } from "../../types/app.ts";
 import type { Config } from "../../types/config.ts";
+import type { DatabaseDoctor } from "../../types/doctor.ts";
 import type { RunRequest } from "../../types/engine.ts";
 import type { Notify } from "../../types/event.ts";
 import type { McpCaller } from "../../types/mcp.ts";
@@ -12,6 +13,10 @@ export interface AppFlags {
   apiKey?: string;
   apiBaseUrl?: string;
   model?: string;
+  /** postgres://… */
+  database?: string;
+  /** Responses are left to workers, where the database has a queue for that. */
+  queued?: boolean;
 }
 
 /** How the HTTP door is opened: see its own options. */
@@ -26,6 +31,14 @@ export interface ServeFlags {
   bodyLimit: number;
   accessLog: boolean;
   version: string;
+}
+
+/** What a process takes from the queue. */
+export interface WorkFlags {
+  /** Responses at once. */
+  concurrency: number;
+  /** Only those of these profiles; absent: all. */
+  profiles?: readonly string[];
 }
 
 export interface Served {
@@ -83,7 +96,16 @@ export interface OpenMcp {
 export interface Makers {
   app(flags: AppFlags, notify: Notify, workspace: string, change?: ChangeConfig): Promise<App>;
   setUp(): Promise<SetUp>;
+  /** Of the database of the state directory, whether it can be opened or not. */
+  doctor(): Promise<DatabaseDoctor>;
   serve(app: App, flags: ServeFlags, appFor: AppOf): Promise<Served>;
+  /** Begins to run what is in the app's queue. Throws `usage` where it has none. */
+  work(
+    app: App,
+    flags: WorkFlags,
+    appFor: (node: ResponseNode) => Promise<App>,
+    tell: (text: string) => void,
+  ): Promise<void>;
   acp(flags: AcpFlags): Promise<OpenAcp>;
   mcp(flags: McpFlags): Promise<OpenMcp>;
 }

@@ -4,6 +4,7 @@
  * Invariant: the app is built at most once, and closed before the command ends.
  */
 import type { App, SetUp } from "../../types/app.ts";
+import type { DatabaseDoctor } from "../../types/doctor.ts";
 import type { Approver } from "../../types/engine.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { Notice } from "../../types/event.ts";
@@ -19,6 +20,7 @@ import type {
   OpenMcp,
   Served,
   ServeFlags,
+  WorkFlags,
 } from "./app-flags.ts";
 import type { Streams } from "./printer.ts";
 import { styleFor } from "./style.ts";
@@ -33,8 +35,11 @@ export interface CommandContext {
   /** The app for a response that was started elsewhere: its own directory's configuration holds, not this one's. */
   appFor(node: Pick<ResponseNode, "workspace" | "settings">): Promise<App>;
   setUp(): Promise<SetUp>;
+  doctor(): Promise<DatabaseDoctor>;
   /** Makes the HTTP door; it does not listen yet. */
   serve(app: App, flags: ServeFlags): Promise<Served>;
+  /** Begins to run what is in the app's queue. Throws `usage` where it has none. */
+  work(app: App, flags: WorkFlags): Promise<void>;
   /** An app of a directory that is its caller's alone, to be closed there. */
   newApp(flags: AppFlags, workspace: string, change: ChangeConfig): Promise<App>;
   acp(flags: AcpFlags): Promise<OpenAcp>;
@@ -78,7 +83,12 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
       if (node.workspace === workspace && (configuration === undefined || given.config !== undefined)) return here;
       const key = `${node.workspace}\n${configuration ?? ""}`;
       const config = given.config ?? configuration;
-      const flags = config === undefined ? {} : { config };
+      const { database, queued } = given;
+      const flags: AppFlags = {
+        ...(config !== undefined && { config }),
+        ...(database !== undefined && { database }),
+        ...(queued && { queued }),
+      };
       const app = others.get(key) ?? makers.app(flags, (notice) => tell(notice, streams, options), node.workspace);
       others.set(key, app);
       // Its files may be mended by the next time.
@@ -86,10 +96,15 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
       return app;
     },
     setUp: () => makers.setUp(),
+    doctor: () => makers.doctor(),
     serve(app, flags) {
       return makers.serve(app, flags, (directory, configuration) =>
         this.appFor({ workspace: directory, settings: configuration === undefined ? {} : { configuration } }),
       );
+    },
+    work(app, flags) {
+      const say = (text: string) => streams.err(`${visible(text)}\n`);
+      return makers.work(app, flags, (node) => this.appFor(node), say);
     },
     newApp(flags, directory, change) {
       return makers.app(flags, (notice) => tell(notice, streams, options), directory, change);

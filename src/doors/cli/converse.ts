@@ -64,12 +64,41 @@ async function command(context: CommandContext, talk: Talk, line: string): Promi
     } else if (wanted !== undefined) talk.flags = { ...talk.flags, model: wanted };
     const current = talk.flags.model ?? models.find((model) => model.default)?.id;
     for (const model of models) err(`${model.id === current ? "*" : " "} ${visible(model.id)}\n`);
+  } else if (name === "/compact") {
+    if (talk.last === undefined) err("Nothing has been said yet.\n");
+    else await compactTalk(context, talk, talk.last, rest.join(" "));
   } else if (name === "/tree") {
     if (talk.last === undefined) err("Nothing has been said yet.\n");
     else err(await outline(await context.app(), talk.last));
   } else {
     if (name !== "/help") err(`Unknown command ${visible(name ?? "")}. `);
-    err("There are: /quit ends, /clear begins anew, /model [NAME] shows or switches, /tree shows the conversation.\n");
+    err("There are: /quit ends, /clear begins anew, /model [NAME] shows or switches, /tree shows the conversation, ");
+    err("/compact [WHAT TO KEEP] sums it up.\n");
+  }
+}
+
+/** Everything so far becomes a summary, from which the conversation goes on. */
+async function compactTalk(context: CommandContext, talk: Talk, last: string, focus: string): Promise<void> {
+  const app = await context.app();
+  const interrupt = interruptible(app);
+  const { err, errStyle } = context.streams;
+  try {
+    const { compactFrom } = await import("./compact.ts");
+    const flags = {
+      ...(focus !== "" && { focus }),
+      ...(talk.flags.model !== undefined && { model: talk.flags.model }),
+    };
+    const node = await compactFrom(context, app, { previousResponseId: last }, flags, interrupt.signal);
+    if (node.status !== "completed") {
+      err(`[error] ${visible(node.error?.message ?? node.status)}\n`);
+      return;
+    }
+    talk.last = node.id;
+    const { output } = await app.engine.get(node.id);
+    const item = output.find((one) => one.type === "compaction");
+    err(item?.type === "compaction" ? `${errStyle.dim(visible(item.summary))}\n` : "There is nothing to sum up.\n");
+  } finally {
+    interrupt.dispose();
   }
 }
 

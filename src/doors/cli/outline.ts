@@ -10,6 +10,8 @@ interface Line {
   depth: number;
   subAgent: boolean;
   question: string;
+  /** Items that its compactions stand for. */
+  compacted: number;
   /** It has not ended, and the process that ran it is gone. */
   interrupted: boolean;
 }
@@ -48,7 +50,7 @@ export async function treeLines(app: App, root: string): Promise<Line[]> {
     lines.push({
       ...next,
       node,
-      question: await questionOf(app, node.id),
+      ...(await saidIn(app, node.id)),
       interrupted: await isInterrupted(app, node),
     });
     const children = await app.store.children(node.id);
@@ -65,15 +67,17 @@ async function isInterrupted(app: App, node: ResponseNode): Promise<boolean> {
   return !isHeld(await app.store.leaseOf(node.id));
 }
 
-async function questionOf(app: App, id: string): Promise<string> {
+async function saidIn(app: App, id: string): Promise<Pick<Line, "question" | "compacted">> {
   try {
-    const { input } = await app.engine.get(id);
-    return input
+    const { input, output } = await app.engine.get(id);
+    const question = input
       .flatMap((item) => (item.type === "message" ? item.content : []))
       .map((part) => ("text" in part ? part.text : ""))
       .join(" ");
+    const compacted = output.map((item) => (item.type === "compaction" ? (item.covers?.items ?? 0) : 0));
+    return { question, compacted: Math.max(0, ...compacted) };
   } catch (error) {
-    return `(${error instanceof Error ? error.message : String(error)})`;
+    return { question: `(${error instanceof Error ? error.message : String(error)})`, compacted: 0 };
   }
 }
 
@@ -83,12 +87,13 @@ export function usedText({ total_tokens, cost }: { total_tokens: number; cost?: 
   return `${total_tokens.toLocaleString("en")} tokens${money}`;
 }
 
-function lineText({ node, depth, subAgent, question, interrupted }: Line, here: string): string {
+function lineText({ node, depth, subAgent, question, compacted, interrupted }: Line, here: string): string {
   const mark = node.id === here ? "*" : " ";
   const ended = node.incompleteReason ? `${node.status}: ${node.incompleteReason}` : node.status;
   const state = interrupted ? "interrupted (rotunda resume)" : ended;
   const who = subAgent ? `↳ ${node.profile}` : node.profile;
-  const text = `"${visible(oneLine(question, 60))}"`;
+  const summed = compacted > 0 ? `  ≡ ${compacted} items summed up` : "";
+  const text = `"${visible(oneLine(question, 60))}"${summed}`;
   const used = node.endedAt === null || node.usage.total_tokens === 0 ? "" : `  (${usedText(node.usage)})`;
   const names = visible(`${who}  ${node.model}`);
   return `${mark} ${"  ".repeat(depth)}${shortId(node.id)}  ${names}  ${state}  ${text}${used}\n`;

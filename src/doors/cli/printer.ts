@@ -5,7 +5,7 @@
  * tools passes `visible` before it reaches a terminal.
  */
 import type { RunEvent } from "../../types/event.ts";
-import type { Item, McpCallItem } from "../../types/item.ts";
+import type { CompactionItem, Item, McpCallItem } from "../../types/item.ts";
 import type { FullResponse } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
 import { oneLine, visible } from "../../util/text.ts";
@@ -116,9 +116,18 @@ export class TextPrinter implements Printer {
 
   #itemDone(item: Item): void {
     if (item.type === "mcp_call") this.#callEnds(item);
+    else if (item.type === "compaction") this.#compacted(item);
     else if (item.type === "message" && item.role === "assistant") {
       if (this.#section === "text") this.#enter("none");
     }
+  }
+
+  /** Something that was said before is not told to the model any more: whoever reads along must know. */
+  #compacted({ summary, covers }: CompactionItem): void {
+    this.#enter("none");
+    const { errStyle, err } = this.#streams;
+    const items = covers ? `${covers.items} older items` : "older items";
+    err(`${errStyle.cyan("≡ compacted")} ${items} ${errStyle.dim(visible(oneLine(summary, 120)))}\n`);
   }
 
   #callEnds(item: McpCallItem): void {

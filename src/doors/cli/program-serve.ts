@@ -2,6 +2,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { CommandContext } from "./context.ts";
 import type { ServeOptions } from "./serve.ts";
+import type { WorkerOptions } from "./worker.ts";
 
 interface Common {
   color: boolean;
@@ -16,6 +17,12 @@ type Options = ServeOptions & Common;
 function port(text: string): number {
   const value = Number(text);
   if (!/^\d+$/.test(text) || value > 65_535) throw new InvalidArgumentError("It must be a port: 0 to 65535.");
+  return value;
+}
+
+function amount(text: string): number {
+  const value = Number(text);
+  if (!/^\d{1,6}$/.test(text)) throw new InvalidArgumentError("It must be a whole number.");
   return value;
 }
 
@@ -38,12 +45,29 @@ export function addServe(program: Command, act: Act, common: (command: Command) 
       .option("--behind-proxy", "a proxy in front of it ends TLS: it may listen beyond loopback")
       .option("--allow-remote-admin", "what needs the scope admin may be done from other machines")
       .option("--quiet", "no line for each request on stderr")
-      .addOption(new Option("--database <url>", "database").hideHelp());
+      .option(
+        "--database <url>",
+        "postgres://… (default: database of rotunda.yaml, else SQLite in the state directory)",
+      )
+      .option(
+        "--concurrency <count>",
+        "with Postgres: responses that it runs itself; 0: workers run them (default: 64)",
+        amount,
+      );
   serving(program.command("serve"))
     .description("Serve every OpenAI client and chat page: the HTTP doors")
     .addHelpText("after", "\nThe token is printed by: rotunda token")
     .action(async (options: Options, command: Command) =>
       act(options, async (context) => (await import("./serve.ts")).serve(context, options, flagsOf(command))),
+    );
+  common(program.command("worker"))
+    .description("Run responses that servers accept: beside any number of servers on one Postgres database")
+    .option("--database <url>", "postgres://… (default: database of rotunda.yaml)")
+    .option("--concurrency <count>", "responses at once", amount, 16)
+    .option("--profiles <names>", "only those of these profiles, with commas between them (default: all)", list)
+    .addHelpText("after", "\nExample:\n  rotunda serve --concurrency 0 &\n  rotunda worker --concurrency 32")
+    .action(async (options: WorkerOptions & Common) =>
+      act(options, async (context) => (await import("./worker.ts")).worker(context, options)),
     );
   serving(program.command("start"))
     .description("Serve in the background; its log is server.log in the state directory")

@@ -40,6 +40,7 @@ export function addTokens<Options>(program: Command, wiring: Wiring<Options>): v
     );
   addBudgets(program, wiring);
   addRetention(program, wiring);
+  addSchedules(program, wiring);
   addAudit(program, wiring);
 }
 
@@ -137,6 +138,47 @@ function addRetention<Options>(program: Command, { act, common, configured }: Wi
     .action(async (conversation, time, options) =>
       act(options, async (context) =>
         (await import("./retention.ts")).keepConversation(await configured(context, options), conversation, time),
+      ),
+    );
+}
+
+function addSchedules<Options>(program: Command, { act, common, configured }: Wiring<Options>): void {
+  const schedule = program.command("schedule").description("What a server starts by itself, again and again or later");
+  common(schedule.command("list", { isDefault: true }))
+    .description("What is scheduled, when it is due and what it last led to (also: rotunda schedule)")
+    .option("--json", "as JSON")
+    .action(async (options) =>
+      act(options, async (context) =>
+        (await import("./schedules.ts")).scheduleList(await configured(context, options), options),
+      ),
+    );
+  common(schedule.command("add"))
+    .description("Ask something by the clock")
+    .argument("<name>", "what to call it")
+    .argument("<prompt...>", "what is asked each time")
+    .option("--cron <expression>", "minute hour day month weekday, or @hourly, @daily, @weekly")
+    .option("--at <time>", "once: 2030-01-31T07:00:00Z")
+    .option("--in <time>", "once: 90m, 12h, 2d")
+    .option("--timezone <name>", "of the expression, as Europe/Paris (default: UTC)")
+    .option("--agent <profile>", "who answers")
+    .option("--model <id>", "with this model")
+    .option("--conversation <name>", "goes on with it each time (default: a new one each time)")
+    .option("--json", "as JSON")
+    .addHelpText(
+      "after",
+      '\nExample:\n  rotunda schedule add brief --cron "0 7 * * 1-5" "What has changed since yesterday?"',
+    )
+    .action(async (name, words, options) =>
+      act(options, async (context) =>
+        (await import("./schedules.ts")).scheduleAdd(await configured(context, options), name, words, options),
+      ),
+    );
+  common(schedule.command("remove"))
+    .description("Remove one; what it has started stays")
+    .argument("<name>", "its name, or its id")
+    .action(async (name, options) =>
+      act(options, async (context) =>
+        (await import("./schedules.ts")).scheduleRemove(await configured(context, options), name),
       ),
     );
 }

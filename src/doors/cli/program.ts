@@ -11,6 +11,7 @@ import { type CommandContext, createContext } from "./context.ts";
 import { addAcp } from "./program-acp.ts";
 import { addHub } from "./program-hub.ts";
 import { addImport } from "./program-import.ts";
+import { addLog } from "./program-log.ts";
 import { addMcp } from "./program-mcp.ts";
 import { addServe } from "./program-serve.ts";
 import { addTokens } from "./program-tokens.ts";
@@ -196,16 +197,7 @@ function addResponses(program: Command, act: Act): void {
         }),
       ),
     );
-  common(program.command("log"))
-    .description("The tree of what was said, as an outline")
-    .argument("[id]", "only the tree that holds this response")
-    .option("--limit <count>", "trees at most", count, 20)
-    .option("--json", "as JSON")
-    .action(async (id, options) =>
-      act(options, async (context) =>
-        (await import("./responses.ts")).log(await configured(context, options), id, options),
-      ),
-    );
+  addLog(program, { act, common, configured, count });
   common(program.command("show"))
     .description("Every item of a response")
     .argument("<id>", "prefix or ending of its id")
@@ -327,13 +319,10 @@ function addSetUp(program: Command, act: Act): void {
       act(options, async (context) => (await import("./set-up.ts")).trust(context, path, options)),
     );
   common(program.command("doctor"))
-    .description("What works here, what does not, and the line that mends it")
+    .description("What works here, what does not, and the line that mends it; the database, page by page")
+    .option("--repair", "take out of the database what is damaged, keep it aside, and serve the rest")
     .option("--json", "as JSON")
-    .action(async (options) =>
-      act(options, async (context) =>
-        (await import("./set-up.ts")).doctor(await configured(context, options), options),
-      ),
-    );
+    .action(async (options) => act(options, async (context) => (await import("./doctor.ts")).doctor(context, options)));
   common(program.command("init"))
     .description("Write a commented rotunda.yaml")
     .option("--force", "over one that is there")

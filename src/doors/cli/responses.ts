@@ -101,7 +101,9 @@ export async function log(context: CommandContext, id: string | undefined, flags
   if (flags.json) {
     const trees = [];
     for (const root of roots)
-      trees.push((await treeLines(app, root)).map(({ node, question }) => ({ ...node, question })));
+      trees.push(
+        (await treeLines(app, root)).map(({ node, question, compacted }) => ({ ...node, question, compacted })),
+      );
     context.streams.out(`${JSON.stringify(trees.flat())}\n`);
     return 0;
   }
@@ -183,8 +185,11 @@ function body(item: Item): string {
       return `${item.name} ${item.arguments}`;
     case "function_call_output":
       return item.output;
-    default:
-      return item.summary;
+    case "compaction": {
+      const { covers } = item;
+      const range = covers ? `[${covers.items} items, ${shortId(covers.from)} to ${shortId(covers.to)}]\n` : "";
+      return `${range}${item.summary}`;
+    }
   }
 }
 

@@ -15,7 +15,7 @@ export async function pruneNow(context: CommandContext, flags: PruneFlags): Prom
   if (flags.olderThan !== undefined && olderThan === undefined) throw noTime(flags.olderThan);
   const app = await context.app();
   const { out, err } = context.streams;
-  const pruned = await app.engine.prune({
+  const pruned = await app.engine.upkeep.prune({
     dryRun: flags.dryRun === true,
     ...(olderThan !== undefined && { olderThan }),
     progress: (count) => {

@@ -10,6 +10,7 @@ import { readServerFile, writeServerFile } from "../../util/server-file.ts";
 import { visible } from "../../util/text.ts";
 import type { AppFlags, ServeFlags } from "./app-flags.ts";
 import type { CommandContext } from "./context.ts";
+import { stopSignal } from "./stop-signal.ts";
 
 declare const ROTUNDA_VERSION: string;
 
@@ -23,21 +24,20 @@ export interface ServeOptions extends AppFlags {
   behindProxy?: boolean;
   allowRemoteAdmin?: boolean;
   quiet?: boolean;
-  database?: string;
+  /** Of a Postgres database's queue: responses that this server runs at once; 0: workers run them. */
+  concurrency?: number;
 }
 
+/** Responses from the queue at once. */
+const CONCURRENCY = 64;
 /** Seconds from the first signal to the end, whatever still runs; of them those that streams and requests have. */
 const TO_THE_END = 10;
 const TO_FINISH = 8;
 
 export async function serve(context: CommandContext, options: ServeOptions, flags: string[]): Promise<number> {
   const { out, err, errStyle } = context.streams;
-  if (options.database !== undefined) {
-    err(`${errStyle.red("rotunda:")} --database: only the built-in SQLite database can be used yet\n`);
-    return 2;
-  }
-  const stop = stopSignal();
-  const app = await context.app(options);
+  const stop = stopSignal(TO_THE_END);
+  const app = await context.app({ ...options, queued: true });
   const served = await context.serve(app, serveFlags(app, options));
   let url: string;
   try {
@@ -61,6 +61,8 @@ export async function serve(context: CommandContext, options: ServeOptions, flag
     err(`${errStyle.yellow("Warning:")} no token is asked for: whoever reaches ${url} may do everything\n`);
   out(`Rotunda listening on ${url}\n`);
   try {
+    const { concurrency = CONCURRENCY } = options;
+    if (app.queue && concurrency > 0) await context.work(app, { concurrency });
     served
       .takeUp((text) => err(`${visible(text)}\n`))
       .catch((thrown: unknown) => {
@@ -89,19 +91,4 @@ function serveFlags(app: App, options: ServeOptions): ServeFlags {
     accessLog: options.quiet !== true,
     version: ROTUNDA_VERSION,
   };
-}
-
-/** Listens from the beginning: a signal that comes while the server starts is not lost. */
-function stopSignal(): { first: Promise<void> } {
-  const { promise: first, resolve } = Promise.withResolvers<void>();
-  let stopping = false;
-  const onSignal = (signal: NodeJS.Signals) => {
-    if (stopping) process.exit(signal === "SIGINT" ? 130 : 143);
-    stopping = true;
-    resolve();
-    // Whatever does not end by itself is on disk, and is taken up by the next server.
-    setTimeout(() => process.exit(0), TO_THE_END * 1_000).unref();
-  };
-  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal);
-  return { first };
 }

@@ -11,6 +11,7 @@ import type { Item } from "../../types/item.ts";
 import type { JsonObject } from "../../types/json.ts";
 import type { ClientTool, Conversation, RunSettings } from "../../types/response.ts";
 import { newId } from "../../util/ids.ts";
+import { parked } from "../../util/parked.ts";
 import { oneLine } from "../../util/text.ts";
 import { ownConversation } from "./access.ts";
 import { newMessages, readMessages } from "./chat-messages.ts";
@@ -18,7 +19,7 @@ import type { CreateCompletion } from "./chat-schemas.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
 import { chooseModel } from "./model-choice.ts";
-import { formatOf, NO_LOGPROBS, parked, servedTools } from "./responses-request.ts";
+import { formatOf, NO_LOGPROBS, servedTools } from "./responses-request.ts";
 import { applyToolChoice, checkNames, clientTool, objectsOf, wrong } from "./responses-tools.ts";
 
 /** Milliseconds in which another door may answer an approval before the call is denied. */

@@ -6,6 +6,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { App } from "../../types/app.ts";
+import type { RequestSpan } from "../../types/telemetry.ts";
 import { readBody } from "./body.ts";
 import { describeError } from "./errors.ts";
 import { type Identity, NOBODY } from "./identity.ts";
@@ -48,6 +49,10 @@ export class RequestContext {
   remote = true;
   /** Set it when a turn was accepted: no later answer makes the client's SDK post it again. */
   accepted = false;
+  /** The response that it has started, for the log. */
+  responseId: string | undefined;
+  /** Where somebody traces it. */
+  span: RequestSpan | undefined;
   /** Key and digest of the request, on routes that declare `idempotent: "response"`, where the client sent a key. */
   idempotency: { key: string; digest: string } | undefined;
   /** Whose content the answer holds, where that is not the object that it is: when it is deleted, so is a kept answer. */

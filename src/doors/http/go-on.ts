@@ -7,7 +7,7 @@
 import type { App } from "../../types/app.ts";
 import type { Approval } from "../../types/approval.ts";
 import type { ResponseNode } from "../../types/response.ts";
-import { parked } from "./responses-request.ts";
+import { parked } from "../../util/parked.ts";
 import type { Services } from "./services.ts";
 
 function appOf({ appFor }: Services, { workspace, settings }: ResponseNode): Promise<App> {

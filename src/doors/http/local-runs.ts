@@ -9,9 +9,9 @@ import type { RunRequest } from "../../types/engine.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { RunSettings } from "../../types/response.ts";
 import { configFingerprint } from "../../util/fingerprint.ts";
+import { parked } from "../../util/parked.ts";
 import { DoorError } from "./errors.ts";
 import type { LocalRun } from "./local-runs-schemas.ts";
-import { parked } from "./responses-request.ts";
 import type { Handler } from "./routes.ts";
 
 export const startLocalRun: Handler<LocalRun> = async (context, body) => {

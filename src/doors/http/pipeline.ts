@@ -6,6 +6,7 @@
  */
 import { RotundaError } from "../../types/error.ts";
 import { INSTANCE_HEADER } from "../../util/instance.ts";
+import { traceIdOf } from "../../util/trace-context.ts";
 import { type Authenticator, requireScope } from "./authenticate.ts";
 import { hasBody, readBody, requireJson } from "./body.ts";
 import type { Headers, RequestContext } from "./context.ts";
@@ -152,14 +153,21 @@ export class Pipeline {
     const milliseconds = performance.now() - context.startedAt;
     const matched = route && (route.method === request.method || request.method === "HEAD") ? route : undefined;
     ((matched && this.#metrics.get(matched)) ?? metrics.unmatched).observe(status, milliseconds);
+    context.span?.end({ status, route: route?.path, gone: context.gone });
     if (!accessLog) return;
     const path = JSON.stringify(route?.path ?? null);
     const name = JSON.stringify(identity.name);
     accessLog(
       `{"time":"${new Date().toISOString()}","method":"${request.method}","route":${path},"status":${status},` +
-        `"ms":${milliseconds.toFixed(1)},"bytes":${bytes},"request_id":"${requestId}","token":${name}${context.gone ? ',"gone":true' : ""}}`,
+        `"ms":${milliseconds.toFixed(1)},"bytes":${bytes},"request_id":"${requestId}","token":${name}${context.gone ? ',"gone":true' : ""}${idsOf(context)}}`,
     );
   }
+}
+
+/** What the request is known by elsewhere, as further members of its line. */
+function idsOf({ responseId, span }: RequestContext): string {
+  const response = responseId === undefined ? "" : `,"response_id":"${responseId}"`;
+  return span ? `${response},"trace_id":"${traceIdOf(span.trace)}"` : response;
 }
 
 const EXPOSED = "x-request-id, retry-after, x-should-retry, idempotent-replayed";

@@ -1,12 +1,11 @@
 /** `/v1/responses/input_tokens` and `/compact`: how large a context is, and making it small. */
 import type { RunRequest } from "../../types/engine.ts";
 import { RotundaError } from "../../types/error.ts";
-import type { Item } from "../../types/item.ts";
-import { newId } from "../../util/ids.ts";
+import type { CompactionItem, Item } from "../../types/item.ts";
 import { ownConversation, ownNode } from "./access.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
-import { message, readInput } from "./input-items.ts";
+import { readInput } from "./input-items.ts";
 import { chooseModel } from "./model-choice.ts";
 import type { CompactResponse, CountTokens } from "./responses-schemas.ts";
 import { wrong } from "./responses-tools.ts";
@@ -18,7 +17,7 @@ const CHARACTERS_PER_TOKEN = 4;
 
 export const countTokens: Handler<CountTokens> = async (context, body) => {
   const { profile } = await chooseModel(context, body.model);
-  const above = await itemsAbove(context, await headOf(context, body));
+  const above = await shownAbove(context, await headOf(context, body));
   const items = [...above, ...(await readInput(body.input ?? [], async () => undefined))];
   const served = (await context.app.engine.tools(profile.name)).map(({ name, description, input }) => ({
     name,
@@ -44,11 +43,22 @@ async function itemsAbove(context: RequestContext, id: string | null | undefined
   return (await context.app.store.path(node.id)).flatMap(({ entries }) => entries.map(({ item }) => item));
 }
 
-const SUMMARISE = [
-  "Sum up the conversation so that it can go on from your summary alone. Keep: what was asked, what was decided and why,",
-  "names, numbers, file paths, what is done and what is still open. Write plain text, and nothing but the summary.",
-].join(" ");
+/** As a model is told of it: without what a summary stands for. */
+async function shownAbove(context: RequestContext, id: string | null | undefined): Promise<Item[]> {
+  const items = await itemsAbove(context, id);
+  const last = items.findLast(
+    (item): item is CompactionItem => item.type === "compaction" && item.covers !== undefined,
+  );
+  const from = items.findIndex((item) => item.id === last?.covers?.from);
+  const to = items.findIndex((item) => item.id === last?.covers?.to);
+  const made = (item: Item) => item.type === "compaction" && item.covers !== undefined && item !== last;
+  return items.filter((item, index) => !made(item) && (index < from || index > to || to < from));
+}
 
+/**
+ * The path and the input become a response of their own, whose output is the summary: a client may go on from it with
+ * `previous_response_id`, or send the items back as the beginning of its next input.
+ */
 export const compactResponse: Handler<CompactResponse> = async (context, body) => {
   const { app, identity } = context;
   const { profile, model } = await chooseModel(context, body.model);
@@ -59,14 +69,14 @@ export const compactResponse: Handler<CompactResponse> = async (context, body) =
     throw new DoorError("usage", "A summary answers no approval: send it to /v1/responses.", { param: "input" });
   }
   const above = await itemsAbove(context, body.previous_response_id);
-  const ask = message("user", [{ type: "input_text", text: SUMMARISE }]);
+  if (above.length + given.length === 0) throw wrong("input", "There is nothing to sum up.");
   const request: RunRequest = {
-    input: [...given, ask],
+    input: given,
     ...(body.previous_response_id && { previousResponseId: body.previous_response_id }),
     conversation: null,
     profile: profile.name,
     ...(model !== undefined && { model }),
-    settings: { toolChoice: "none", foreground: true, ...(body.instructions && { instructions: body.instructions }) },
+    settings: { foreground: true, compact: body.instructions ? { focus: body.instructions } : {} },
     workspace: context.services.workspace,
     door: "http",
     owner: identity.owner,
@@ -80,12 +90,12 @@ export const compactResponse: Handler<CompactResponse> = async (context, body) =
       throw new RotundaError(node.error?.code ?? "upstream_failed", node.error?.message ?? "the summary was cut off");
     }
     const users = [...above, ...given].filter((item) => item.type === "message" && item.role === "user");
-    const compaction: Item = { type: "compaction", id: newId("cmp"), summary: app.engine.textOf(response) };
+    const made = response.output.filter((item) => item.type === "compaction");
     context.json(200, {
       id: response.id,
       object: "response.compaction",
       created_at: Math.floor(response.createdAt / 1_000),
-      output: [...users, compaction].map(wireItem),
+      output: [...users, ...made].map(wireItem),
       usage: response.usage,
     });
   } finally {

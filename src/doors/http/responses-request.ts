@@ -4,11 +4,12 @@
  * Invariant: what the contract lets a client ask for is either done or refused with the field's name; tools of
  * types that only another vendor has are passed over.
  */
-import type { Approver, RunRequest } from "../../types/engine.ts";
+import type { RunRequest } from "../../types/engine.ts";
 import type { JsonObject, JsonSchema } from "../../types/json.ts";
 import type { ClientTool, ResponseNode, RunSettings, TextFormat } from "../../types/response.ts";
 import type { Tool } from "../../types/tool.ts";
 import { isId } from "../../util/ids.ts";
+import { parked } from "../../util/parked.ts";
 import { ownConversation, ownNode } from "./access.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
@@ -17,9 +18,6 @@ import { chooseModel } from "./model-choice.ts";
 import { itemFinder } from "./responses-history.ts";
 import type { CreateResponse } from "./responses-schemas.ts";
 import { applyToolChoice, toolsOf, wrong } from "./responses-tools.ts";
-
-/** Nobody is at hand here, but somebody may answer through another door: the run waits in this process. */
-export const parked: Approver = () => new Promise(() => undefined);
 
 export async function requestOf(context: RequestContext, body: CreateResponse): Promise<RunRequest> {
   check(body);
@@ -124,6 +122,10 @@ function settingsOf(body: CreateResponse, clientTools: ClientTool[]): RunSetting
   if (body.metadata && Object.keys(body.metadata).length > 0) settings.metadata = body.metadata;
   if (body.store === false) settings.store = false;
   if (!body.background) settings.foreground = true;
+  const threshold = body.context_management?.find(({ type }) => type === "compaction")?.compact_threshold;
+  if (threshold) settings.compaction = threshold;
+  // Said explicitly: what is too long is to be an error. Said nothing, the configuration holds.
+  else if (body.truncation === "disabled") settings.compaction = false;
   const { format } = body.text ?? {};
   if (format && format.type !== "text") settings.format = formatOf(format as unknown as JsonObject);
   return settings;

@@ -37,7 +37,10 @@ const common = {
     }),
   ),
   text: optional(z.looseObject({ format: optional(textFormat), verbosity: optional(z.string()) })),
-  truncation: optional(z.enum(["auto", "disabled"])),
+  truncation: optional(z.enum(["auto", "disabled"])).describe("disabled: too long a context is an error"),
+  context_management: optional(
+    z.array(z.looseObject({ type: z.string(), compact_threshold: optional(z.int().min(1_000)) })),
+  ).describe("compaction: tokens above which older items are summed up"),
 };
 
 export const createResponse = z.looseObject({

@@ -223,10 +223,16 @@ class Door implements HttpDoor {
       this.#pipeline.record(context, socket.bytesWritten - written);
       if (this.#inFlight.size === 0) this.#whenIdle?.();
     });
-    this.#pipeline.answer(context).catch((thrown: unknown) => {
-      if (response.headersSent && !response.writableEnded && !context.answer) response.destroy();
-      else if (!context.gone) context.error(thrown);
-    });
+    const answer = () =>
+      this.#pipeline.answer(context).catch((thrown: unknown) => {
+        if (response.headersSent && !response.writableEnded && !context.answer) response.destroy();
+        else if (!context.gone) context.error(thrown);
+      });
+    const { tracer } = this.services.app;
+    if (!tracer || UNTRACED.has(context.path)) return void answer();
+    const { method = "GET", headers } = request;
+    context.span = tracer.request({ method, path: context.path, headers, host: headers.host ?? "" });
+    void context.span.within(answer);
   };
 
   /** Answers that nobody fetches must not pile up. */
@@ -284,6 +290,9 @@ function cannotListen(host: string, port: number, error: NodeJS.ErrnoException):
     ...(error.code === "EADDRINUSE" && { remedy: "Choose another one with --port, or see rotunda status." }),
   });
 }
+
+/** Asked every few seconds by what watches the process. */
+const UNTRACED = new Set(["/healthz", "/readyz", "/metrics"]);
 
 /** Milliseconds that a client has to fetch an answer that is no stream. */
 const FETCHED = 300_000;

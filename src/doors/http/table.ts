@@ -8,6 +8,7 @@ import { mcpRoutes } from "./mcp-routes.ts";
 import { oauthRoutes } from "./oauth-routes.ts";
 import { responsesRoutes } from "./responses-routes.ts";
 import type { Route } from "./routes.ts";
+import { schedulesRoutes } from "./schedules-routes.ts";
 import { speakmcpRoutes } from "./speakmcp-routes.ts";
 
 export const allRoutes: readonly Route[] = [
@@ -20,4 +21,5 @@ export const allRoutes: readonly Route[] = [
   ...localRoutes,
   ...mcpRoutes,
   ...budgetsRoutes,
+  ...schedulesRoutes,
 ];

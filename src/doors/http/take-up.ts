@@ -7,8 +7,8 @@
 import type { App } from "../../types/app.ts";
 import { toRotundaError } from "../../types/error.ts";
 import type { ResponseNode } from "../../types/response.ts";
+import { parked } from "../../util/parked.ts";
 import { isHeld } from "../../util/process-name.ts";
-import { parked } from "./responses-request.ts";
 
 export interface TakeUpOptions {
   app: App;
@@ -29,13 +29,26 @@ export interface TakenUp {
 const MOST_RESTARTS = 3;
 
 export async function takeUp(options: TakeUpOptions): Promise<TakenUp> {
+  const { store } = options.app;
+  const open = await store.list({ status: ["queued", "in_progress", "waiting"], limit: 100_000 });
+  // Oldest first: a queued response finds its parent going on. Sub-agents go on with their callers.
+  const result = await takeUpNodes(
+    options,
+    open.reverse().filter(({ caller }) => caller === null),
+  );
+  await eraseLeftovers(options.app);
+  return result;
+}
+
+/** Of these, those that nobody has. Oldest first. */
+export async function takeUpNodes(options: TakeUpOptions, nodes: readonly ResponseNode[]): Promise<TakenUp> {
   const { app, tell } = options;
   const result: TakenUp = { resumed: 0, interrupted: 0, failed: 0 };
-  const open = await app.store.list({ status: ["queued", "in_progress", "waiting"], limit: 100_000 });
-  // Oldest first: a queued response finds its parent going on. Sub-agents go on with their callers.
-  for (const node of open.reverse().filter(({ caller }) => caller === null)) {
+  for (const node of nodes) {
     const lease = await app.store.leaseOf(node.id);
     if (isHeld(lease)) continue;
+    // It is in the queue already, or goes there when it is answered.
+    if (app.queue && !lease && node.status !== "in_progress") continue;
     try {
       await takeUpOne(options, node, lease !== undefined, result);
     } catch (error) {
@@ -45,7 +58,6 @@ export async function takeUp(options: TakeUpOptions): Promise<TakenUp> {
       tell(`response ${node.id} cannot be gone on with: ${app.redact(toRotundaError(error).message)}`);
     }
   }
-  await eraseLeftovers(app);
   return result;
 }
 

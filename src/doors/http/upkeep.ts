@@ -12,6 +12,7 @@ import { type Once, once } from "../../util/once.ts";
 import type { Deliveries, DeliveriesOptions } from "./deliveries.ts";
 import type { Services } from "./services.ts";
 import type { TakenUp } from "./take-up.ts";
+import type { Timetable } from "./timetable.ts";
 
 export interface UpkeepOptions extends Pick<DeliveriesOptions, "delays" | "beat"> {
   /** Milliseconds between two looks for approvals whose time is over. Default: a minute. */
@@ -20,6 +21,10 @@ export interface UpkeepOptions extends Pick<DeliveriesOptions, "delays" | "beat"
 
 /** Milliseconds between two looks for responses whose budget can be used again. */
 const BUDGETS = 5_000;
+/** Milliseconds between two looks for what others left behind. */
+const TAKE_OVER = 5_000;
+/** Milliseconds between two looks for what is due by schedule. */
+const CLOCK = 1_000;
 /** Milliseconds between two looks for what has been kept long enough. */
 const RETENTION = 3_600_000;
 /** Milliseconds from listening to the first upkeep. */
@@ -32,11 +37,16 @@ export class Upkeep {
   readonly #services: Services;
   readonly #expiry: number;
   readonly #deliveries: Once<Deliveries>;
+  readonly #timetable: Once<Timetable>;
   #closed = false;
   #timer: NodeJS.Timeout | undefined;
   #budgetTimer: NodeJS.Timeout | undefined;
   #going = false;
   #keepTimer: NodeJS.Timeout | undefined;
+  #clock: NodeJS.Timeout | undefined;
+  #ticking = false;
+  #takeOverTimer: NodeJS.Timeout | undefined;
+  #taking = false;
   #expiring = false;
   #unlisten: (() => void) | undefined;
 
@@ -45,6 +55,7 @@ export class Upkeep {
     this.#app = app;
     this.#services = services;
     this.#expiry = expiry;
+    this.#timetable = once(async () => new (await import("./timetable.ts")).Timetable(services));
     this.#deliveries = once(async () => {
       const module = await import("./deliveries.ts");
       const config = () => app.config;
@@ -81,7 +92,46 @@ export class Upkeep {
     this.#budgetTimer = setInterval(() => this.#goOn(), BUDGETS).unref();
     this.#keepTimer = setInterval(() => this.#prune(), RETENTION).unref();
     this.#prune();
+    this.#clock = setInterval(() => this.#tick(), CLOCK).unref();
+    this.#tick();
+    if (this.#app.queue) this.#takeOverTimer = setInterval(() => this.#takeOver(), TAKE_OVER).unref();
     return taken;
+  }
+
+  #tick(): void {
+    if (this.#ticking || this.#closed) return;
+    this.#ticking = true;
+    this.#timetable()
+      .then((timetable) => timetable.tick())
+      .catch((thrown: unknown) => this.#say("what is due by schedule was not started", thrown))
+      .finally(() => {
+        this.#ticking = false;
+      });
+  }
+
+  /** Of a database that machines share: what a process elsewhere left behind. */
+  #takeOver(): void {
+    if (this.#taking || this.#closed) return;
+    this.#taking = true;
+    (async () => {
+      const left = await this.#app.store.abandoned(1_000);
+      if (left.length === 0) return;
+      const { takeUpNodes } = await import("./take-up.ts");
+      const { appFor, limits } = this.#services;
+      await takeUpNodes(
+        {
+          app: this.#app,
+          appFor,
+          tell: (text) => this.#services.log({ level: "warn", text }),
+          resumed: ({ id, owner }, app) => limits.holdRun(owner, app.engine.wait(id)),
+        },
+        left,
+      );
+    })()
+      .catch((thrown: unknown) => this.#say("what others left behind was not taken up", thrown))
+      .finally(() => {
+        this.#taking = false;
+      });
   }
 
   #prune(): void {
@@ -89,7 +139,7 @@ export class Upkeep {
     if (this.#closed) return;
     const configured = config.keep !== undefined || Object.values(config.profiles).some((profile) => profile.keep);
     (async () => {
-      if (configured || (await store.conversations({ limit: 1, kept: true })).length > 0) await engine.prune();
+      if (configured || (await store.conversations({ limit: 1, kept: true })).length > 0) await engine.upkeep.prune();
     })().catch((thrown: unknown) => this.#say("what is old was not deleted", thrown));
   }
 
@@ -132,6 +182,8 @@ export class Upkeep {
     clearInterval(this.#timer);
     clearInterval(this.#budgetTimer);
     clearInterval(this.#keepTimer);
+    clearInterval(this.#clock);
+    clearInterval(this.#takeOverTimer);
     this.#unlisten?.();
     if (this.#deliveries.made()) await (await this.#deliveries()).close(PATIENCE);
   }

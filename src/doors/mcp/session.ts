@@ -14,6 +14,7 @@ import { askAgain, askingOf, cameAgain, type Pending } from "./asking.ts";
 import { type Call, callOf } from "./call.ts";
 import type { Answer, Result } from "./results.ts";
 import { asTask, followsTasks, taskOf } from "./tasks.ts";
+import { traceOfCall } from "./trace.ts";
 import { type Outcome, waitFor } from "./waiting.ts";
 
 export interface SessionOptions {
@@ -66,12 +67,13 @@ export class Session {
     const { caller } = this.#options;
     const { createHash } = await import("node:crypto");
     const digest = () => createHash("sha256").update(JSON.stringify(request)).digest("hex");
+    const trace = traceOfCall();
     return caller.start(app, {
       ...request,
       workspace: workingDirectory ?? caller.workspace,
       door: "mcp",
       owner: caller.owner,
-      settings: { onApproval: "wait", ...request.settings },
+      settings: { onApproval: "wait", ...request.settings, ...(trace && { trace }) },
       ...(idempotencyKey !== undefined && { idempotency: { key: `mcp ${idempotencyKey}`, digest: digest() } }),
     });
   }

@@ -8,6 +8,7 @@ import { type McpServer, ProtocolError, ProtocolErrorCode, type ServerContext } 
 import { type ZodObject, z } from "zod";
 import type { JsonObject } from "../../types/json.ts";
 import { type Answer, errorText, fail } from "./results.ts";
+import { withinTrace } from "./trace.ts";
 
 export interface ToolEntry {
   name: string;
@@ -61,7 +62,7 @@ export function serveTools({ server }: McpServer, table: () => Promise<readonly 
     }
     const given = parsed.data as never;
     try {
-      return await entry.run(given, context);
+      return await withinTrace(context.mcpReq._meta, () => entry.run(given, context));
     } catch (thrown) {
       return fail(entry.tellError?.(given, thrown) ?? errorText(thrown));
     }

@@ -1,0 +1,45 @@
+/**
+ * Run queued: what a worker does with one job.
+ *
+ * Invariant: a response that has brought workers down three times is ended and not tried again (faults P13); one whose
+ * turn has not come is left, because the end of what it stands behind puts it into the queue again.
+ */
+import type { App } from "../types/app.ts";
+import { RotundaError, toRotundaError } from "../types/error.ts";
+import type { ResponseNode } from "../types/response.ts";
+
+const MOST_RESTARTS = 3;
+
+export interface RunQueuedOptions {
+  app: App;
+  /** The app of the response's own directory. */
+  appFor(node: ResponseNode): Promise<App>;
+  tell(text: string): void;
+}
+
+/** Resolves when it has left this process; rejects where somebody shall try again later. */
+export async function runQueued({ app, appFor, tell }: RunQueuedOptions, id: string, last: boolean): Promise<void> {
+  const node = await app.store.node(id);
+  if (!node || node.endedAt !== null) return;
+  const parent = node.previousResponseId === null ? undefined : await app.store.node(node.previousResponseId);
+  if (node.status === "queued" && parent && parent.endedAt === null) return;
+  const crashed = (await app.store.leaseOf(id)) !== undefined;
+  if (crashed && node.restarts >= MOST_RESTARTS) {
+    tell(`response ${id} was running at ${node.restarts} crashes in a row: it is ended`);
+    return app.engine.interrupt(id);
+  }
+  try {
+    const own = await appFor(node);
+    await own.engine.run(id);
+    const now = await own.engine.wait(id);
+    if (now.endedAt === null && now.status !== "waiting") throw new RotundaError("shutting_down", "this worker ends");
+  } catch (thrown) {
+    const error = toRotundaError(thrown);
+    if (error.code === "response_ended" || error.code === "not_found") return;
+    if (last && error.code !== "shutting_down" && error.code !== "owned_elsewhere") {
+      tell(`response ${id} cannot be run: ${app.redact(error.message)}`);
+      return app.engine.interrupt(id);
+    }
+    throw error;
+  }
+}

@@ -1,0 +1,46 @@
+/** Budgets as rows, on any database: how they stand at a moment, and with what others have reserved. */
+import { type Budget, type BudgetLimits, type BudgetPeriod, periodStart } from "../types/budget.ts";
+
+export interface BudgetRow {
+  key: string;
+  limits: string;
+  period: BudgetPeriod;
+  is_set: number;
+  since: number;
+  tokens: number;
+  cost: number;
+  seconds: number;
+  agents: number;
+}
+
+/** What is reserved of a budget. */
+export interface Held {
+  calls: number;
+  tokens: number;
+  cost: number;
+  agents: number;
+}
+
+/** As it stands now: one whose period has passed begins anew. */
+export function current(row: BudgetRow, now: number): Budget {
+  const { key, period } = row;
+  const start = periodStart(period, now);
+  const passed = start > row.since;
+  const { tokens, cost, seconds, agents } = row;
+  return {
+    key,
+    period,
+    limits: JSON.parse(row.limits) as BudgetLimits,
+    set: row.is_set === 1,
+    since: passed ? start : row.since,
+    spent: passed ? { tokens: 0, cost: 0, seconds: 0, agents: 0 } : { tokens, cost, seconds, agents },
+  };
+}
+
+export function withHeld(budget: Budget, held: Held): Budget {
+  const { tokens, cost, seconds, agents } = budget.spent;
+  return {
+    ...budget,
+    spent: { tokens: tokens + held.tokens, cost: cost + held.cost, seconds, agents: agents + held.agents },
+  };
+}
