@@ -22,7 +22,7 @@ async function run(setting: Setting): Promise<Outcome> {
       if (!server) return;
       for (let kill = 1; kill <= kills; kill++) {
         // Often right after it listens, where recovery itself is hit; sometimes much later.
-        await sleep(chance.next() < 0.3 ? chance.between(0, 100) : chance.between(60, 500));
+        await sleep(chance.next() < 0.3 ? chance.between(0, 100) : chance.between(60, 700));
         const { pid } = server;
         await server.stop("SIGKILL");
         const started = await server.start();

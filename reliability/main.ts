@@ -17,11 +17,12 @@ import { disk } from "./disk.ts";
 import { drain } from "./drain.ts";
 import { kills } from "./kills.ts";
 import type { Figures } from "./page.ts";
+import { upgrade } from "./upgrade.ts";
 import type { Part } from "./part.ts";
 import { poison } from "./poison.ts";
 import { processes } from "./processes.ts";
 
-const parts: readonly Part[] = [commits, kills, damage, disk, processes, clock, drain, poison];
+const parts: readonly Part[] = [commits, kills, damage, disk, processes, clock, drain, poison, upgrade];
 
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,

@@ -279,7 +279,7 @@ function checkScopes(): void {
 function checkMetrics(): void {
   const path = "docs/http.md";
   const metrics = new Metrics();
-  const text = metrics.render({ streams: 0, running: 0, connections: 0 });
+  const text = metrics.render({ streams: 0, running: 0, connections: 0, open: new Map() });
   metrics.close();
   const real = [...text.matchAll(/^# HELP (\S+)/gm)].map(([, name = ""]) => name);
   const documented = rowsOf(path, "metrics").map(([name]) => unquoted(name));

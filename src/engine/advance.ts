@@ -21,7 +21,7 @@ import { Compactor } from "./compact.ts";
 import { droppedFrom } from "./compacted.ts";
 import type { History } from "./history.ts";
 import { runHooks } from "./hooks.ts";
-import { answeredApprovals, isCall, isSettled, next } from "./next.ts";
+import { answeredApprovals, finishedTurns, isCall, isSettled, next } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
 import { withRecall } from "./recall.ts";
 import type { Run, Stop } from "./run.ts";
@@ -270,8 +270,18 @@ async function end(parts: EngineParts, run: Run, stop: Stop, support: AdvanceSup
   await runHooks(parts, run, "onResponseEnd", { status: stop.status }, new AbortController().signal);
   finish(parts, run, stop.status, stop);
   await run.commit();
+  tellEnd(parts, run);
   run.ended = true;
   support.history.ended(run);
+}
+
+/** For logs: how each response ended, and what it took. */
+function tellEnd(parts: EngineParts, { node, output }: Run): void {
+  const why = node.incompleteReason ?? node.error?.code;
+  const { total_tokens, cost } = node.usage;
+  const money = cost === undefined ? "" : `, $${Number(cost.toPrecision(4))}`;
+  const text = `response ${node.status}${why ? ` (${why})` : ""}: ${finishedTurns(output)} model calls, ${total_tokens} tokens${money}, ${node.ran} ms`;
+  parts.notify({ responseId: node.id, level: "debug", topic: "engine", text });
 }
 
 /** Nobody need answer any more. */

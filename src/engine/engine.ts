@@ -253,6 +253,9 @@ class LocalEngine implements Engine {
       if (node.endedAt !== null || node.status === "waiting" || (this.#stopping && !run)) return node;
       if (!(await this.#lives(id))) {
         if (this.#stopping) return node;
+        // It may have left its process just now.
+        const now = await existingNode(this.#parts.store, id);
+        if (now.endedAt !== null || now.status === "waiting") return now;
         throw new RotundaError("response_not_ended", `response ${id} was interrupted`, {
           remedy: `rotunda resume ${id.slice(-8)}`,
         });

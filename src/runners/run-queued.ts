@@ -36,7 +36,9 @@ export async function runQueued({ app, appFor, tell }: RunQueuedOptions, id: str
   } catch (thrown) {
     const error = toRotundaError(thrown);
     if (error.code === "response_ended" || error.code === "not_found") return;
-    if (last && error.code !== "shutting_down" && error.code !== "owned_elsewhere") {
+    // Whoever has it has a job of its own for it, or is found out by its lease.
+    if (error.code === "owned_elsewhere") return;
+    if (last && error.code !== "shutting_down") {
       tell(`response ${id} cannot be run: ${app.redact(error.message)}`);
       return app.engine.interrupt(id);
     }

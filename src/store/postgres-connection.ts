@@ -81,9 +81,10 @@ export function typesOf(defaults: NonNullable<ClientConfig["types"]>): NonNullab
 
 // ---- errors
 
+/** What the server says (SQLSTATE); "" where the error is not the server's. EPIPE is none, though it has five letters. */
 function stateOf(error: unknown): string {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return /^[0-9A-Z]{5}$/.test(code) ? code : "";
+  return /^[0-9FHPX][0-9A-Z]{4}$/.test(code) ? code : "";
 }
 
 /** The connection is gone, or the server is not there: whether a statement had its effect may be unknown. */

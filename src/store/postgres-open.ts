@@ -27,10 +27,13 @@ export async function prepareDatabase(db: PostgresDatabase, url: string): Promis
 
 /** How many steps have run; 0 also where there is no schema yet. */
 async function versionOf(client: Pick<ClientBase, "query">, db: PostgresDatabase): Promise<number> {
-  const there = await client.query<{ there: string | null }>("SELECT to_regclass($1)::text AS there", [
-    db.table("migrations"),
-  ]);
-  if (!there.rows[0]?.there) return 0;
+  // From the catalogue itself: what a session remembers of names may be older than the lock that it waited for.
+  const there = await client.query(
+    `SELECT 1 FROM pg_class AS made JOIN pg_namespace AS space ON space.oid = made.relnamespace
+     WHERE space.nspname = $1 AND made.relname = 'migrations'`,
+    [db.schema],
+  );
+  if (there.rows.length === 0) return 0;
   const { rows } = await client.query<{ version: number | null }>(
     `SELECT max(number) AS version FROM ${db.table("migrations")}`,
   );

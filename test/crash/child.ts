@@ -10,6 +10,8 @@ import { type Config, DEFAULT_SERVER } from "../../src/types/config.ts";
 export interface ChildOptions {
   workspace: string;
   state: string;
+  /** postgres://…; else SQLite in `state`. */
+  database?: string;
   upstream: string;
   observed: string;
   counterServer: string;
@@ -31,6 +33,7 @@ const probe = (moment: "before" | "after") => {
 };
 
 const config: Config = {
+  ...(options.database !== undefined && { database: options.database }),
   models: [{ id: "main", baseUrl: upstream, model: "test-model", apiKey: "test-key-123", origin: "config" }],
   servers: [
     {

@@ -6,11 +6,12 @@
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { openSqliteStore } from "../../src/store/sqlite.ts";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startUpstream, type Upstream } from "../../src/testing/upstream.ts";
 import { isEnd, type RunEvent } from "../../src/types/event.ts";
-import { later, temporaryFolder } from "../support.ts";
+import type { StoredResponse } from "../../src/types/store.ts";
+import { databases, openAt, type Place } from "../store/databases.ts";
+import { temporaryFolder } from "../support.ts";
 import type { ChildOptions } from "./child.ts";
 import { ANSWER, countEffects, makeRepository, referenceScript } from "./reference.ts";
 
@@ -48,14 +49,22 @@ async function runChild(options: ChildOptions): Promise<{ signal: string | null;
   return new Promise((resolve) => child.on("close", (_code, signal) => resolve({ signal, stderr })));
 }
 
-function place(): ChildOptions & { observedAfter: string } {
+interface Scene extends ChildOptions {
+  observedAfter: string;
+  place: Place;
+}
+
+async function sceneOn({ place }: { place: Place }): Promise<Scene> {
   const folder = temporaryFolder();
+  const at = "file" in place ? { file: join(folder, "state", "rotunda.db") } : place;
   const workspace = join(folder, "work");
   mkdirSync(workspace);
   makeRepository(workspace);
   return {
     workspace,
     state: join(folder, "state"),
+    place: at,
+    ...("url" in at && { database: `${at.url}&schema=${at.schema}` }),
     upstream: upstream.url,
     observed: join(folder, "observed.jsonl"),
     observedAfter: join(folder, "observed-after.jsonl"),
@@ -67,10 +76,10 @@ function place(): ChildOptions & { observedAfter: string } {
 }
 
 /** Kills at one point, resumes, and checks every promise. Returns false when the run ended before the point. */
-async function killAt(commit: number, moment: "before" | "after"): Promise<boolean> {
-  // Half of them with every delta in the tail of the log, as when many streams run at once (docs/decisions/delta-tail.md).
-  const inTail = (commit % 2 === 0) === (moment === "before");
-  const options = { ...place(), ...(inTail && { crowd: 0 }) };
+async function killAt(scene: Scene, commit: number, moment: "before" | "after"): Promise<boolean> {
+  // Half of them with every delta in the tail of the log, as when many streams run at once (docs/decisions/tail.md).
+  const inTail = "file" in scene.place && (commit % 2 === 0) === (moment === "before");
+  const options = { ...scene, ...(inTail && { crowd: 0 }) };
   const first = await runChild({ ...options, killAt: commit, moment });
   const where = `commit ${commit} ${moment}${inTail ? ", deltas in the tail" : ""}\n${first.stderr}`;
   if (first.signal !== "SIGKILL") {
@@ -85,9 +94,8 @@ async function killAt(commit: number, moment: "before" | "after"): Promise<boole
   return true;
 }
 
-async function check(options: ReturnType<typeof place>, before: Told[], where: string): Promise<void> {
-  const store = await openSqliteStore(join(options.state, "rotunda.db"));
-  later(() => store.close().catch(() => undefined));
+async function check(options: Scene, before: Told[], where: string): Promise<void> {
+  const store = await openAt(options.place);
   const nodes = await store.list({ limit: 100 });
   const acknowledged = before.find((line) => line.acknowledged)?.acknowledged;
   if (acknowledged)
@@ -123,7 +131,7 @@ async function check(options: ReturnType<typeof place>, before: Told[], where: s
 }
 
 async function checkAnswer(
-  stored: Awaited<ReturnType<Awaited<ReturnType<typeof openSqliteStore>>["get"]>>,
+  stored: StoredResponse | undefined,
   effects: ReturnType<typeof countEffects>,
   where: string,
 ): Promise<void> {
@@ -145,24 +153,27 @@ async function checkAnswer(
   }
 }
 
-test("D1 killed before and after every commit: nothing told is lost, nothing happens twice, every run ends", async () => {
-  const unharmed = place();
-  const { stderr } = await runChild(unharmed);
-  const commits = told(unharmed.observed).at(-1)?.commits ?? 0;
-  expect(commits, stderr).toBeGreaterThan(12);
-  await check(unharmed, told(unharmed.observed), "unharmed");
-  expect(countEffects(unharmed.workspace)).toEqual({ bash: 1, mcp: 1, edited: true });
-  const points = Array.from({ length: commits }, (_, index) => index + 1).flatMap(
-    (commit): [number, "before" | "after"][] => [
-      [commit, "before"],
-      [commit, "after"],
-    ],
-  );
-  let killed = 0;
-  const worker = async () => {
-    for (let point = points.shift(); point; point = points.shift()) if (await killAt(...point)) killed++;
-  };
-  await Promise.all([worker(), worker()]);
-  // The number of commits varies a little with timing; nearly every point must have been met.
-  expect(killed).toBeGreaterThan(commits * 1.6);
-}, 600_000);
+describe.each(databases)("on $name", ({ fresh }) => {
+  test("D1 killed before and after every commit: nothing told is lost, nothing happens twice, every run ends", async () => {
+    const unharmed = await sceneOn(await fresh());
+    const { stderr } = await runChild(unharmed);
+    const commits = told(unharmed.observed).at(-1)?.commits ?? 0;
+    expect(commits, stderr).toBeGreaterThan(12);
+    await check(unharmed, told(unharmed.observed), "unharmed");
+    expect(countEffects(unharmed.workspace)).toEqual({ bash: 1, mcp: 1, edited: true });
+    const points = Array.from({ length: commits }, (_, index) => index + 1).flatMap(
+      (commit): [number, "before" | "after"][] => [
+        [commit, "before"],
+        [commit, "after"],
+      ],
+    );
+    let killed = 0;
+    const worker = async () => {
+      for (let point = points.shift(); point; point = points.shift())
+        if (await killAt(await sceneOn(await fresh()), ...point)) killed++;
+    };
+    await Promise.all([worker(), worker()]);
+    // The number of commits varies a little with timing; nearly every point must have been met.
+    expect(killed).toBeGreaterThan(commits * 1.6);
+  }, 600_000);
+});

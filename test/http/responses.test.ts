@@ -119,4 +119,6 @@ test("/metrics counts the tokens and the money of what ended, each response once
   expect(text).toContain('rotunda_tokens_total{kind="input"} 14\n');
   expect(text).toContain('rotunda_tokens_total{kind="output"} 10\n');
   expect(text).toContain("rotunda_cost_dollars_total 0.5\n");
+  expect(text).toContain('rotunda_responses_total{status="completed"} 2\n');
+  expect(text).toContain('rotunda_open_responses{status="queued"} 0\n');
 });

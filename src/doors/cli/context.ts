@@ -22,6 +22,7 @@ import type {
   ServeFlags,
   WorkFlags,
 } from "./app-flags.ts";
+import { jsonLine, type LogFormat, noticeLine } from "./json-log.ts";
 import type { Streams } from "./printer.ts";
 import { styleFor } from "./style.ts";
 
@@ -35,6 +36,8 @@ export interface CommandContext {
   /** The app for a response that was started elsewhere: its own directory's configuration holds, not this one's. */
   appFor(node: Pick<ResponseNode, "workspace" | "settings">): Promise<App>;
   setUp(): Promise<SetUp>;
+  /** One line for whoever runs the program, on stderr. */
+  say(level: Notice["level"], text: string): void;
   doctor(): Promise<DatabaseDoctor>;
   /** Makes the HTTP door; it does not listen yet. */
   serve(app: App, flags: ServeFlags): Promise<Served>;
@@ -52,6 +55,8 @@ export interface ContextOptions {
   verbose: boolean;
   /** Topics of `--debug`; empty: none. */
   debug: readonly string[];
+  /** How things are told on stderr. */
+  logFormat: LogFormat;
 }
 
 export function createContext(makers: Makers, options: ContextOptions): CommandContext {
@@ -96,6 +101,16 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
       return app;
     },
     setUp: () => makers.setUp(),
+    say(level, text) {
+      const { errStyle } = streams;
+      const names = {
+        error: `${errStyle.red("rotunda:")} `,
+        warn: `${errStyle.yellow("Warning:")} `,
+        info: "",
+        debug: "",
+      };
+      streams.err(options.logFormat === "json" ? jsonLine(level, text) : `${names[level]}${visible(text)}\n`);
+    },
     doctor: () => makers.doctor(),
     serve(app, flags) {
       return makers.serve(app, flags, (directory, configuration) =>
@@ -118,7 +133,13 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
   };
 }
 
-function tell(notice: Notice, streams: Streams, { verbose, debug }: ContextOptions): void {
+function tell(notice: Notice, streams: Streams, { verbose, debug, logFormat }: ContextOptions): void {
+  if (logFormat === "json") {
+    // Whoever reads it is a program: the course of each response is told as well.
+    const wanted = notice.level !== "debug" || notice.topic === "engine" || topicWanted(notice, debug);
+    if (wanted) streams.err(noticeLine(notice));
+    return;
+  }
   const wanted =
     notice.level === "error" ||
     notice.level === "warn" ||

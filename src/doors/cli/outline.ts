@@ -93,7 +93,8 @@ function lineText({ node, depth, subAgent, question, compacted, interrupted }: L
   const state = interrupted ? "interrupted (rotunda resume)" : ended;
   const who = subAgent ? `↳ ${node.profile}` : node.profile;
   const summed = compacted > 0 ? `  ≡ ${compacted} items summed up` : "";
-  const text = `"${visible(oneLine(question, 60))}"${summed}`;
+  const said = node.settings.compact ? "(compact)" : `"${visible(oneLine(question, 60))}"`;
+  const text = `${said}${summed}`;
   const used = node.endedAt === null || node.usage.total_tokens === 0 ? "" : `  (${usedText(node.usage)})`;
   const names = visible(`${who}  ${node.model}`);
   return `${mark} ${"  ".repeat(depth)}${shortId(node.id)}  ${names}  ${state}  ${text}${used}\n`;

@@ -8,6 +8,7 @@ import { errorTable, toRotundaError } from "../../types/error.ts";
 import { visible } from "../../util/text.ts";
 import type { Makers } from "./app-flags.ts";
 import { type CommandContext, createContext } from "./context.ts";
+import type { LogFormat } from "./json-log.ts";
 import { addAcp } from "./program-acp.ts";
 import { addHub } from "./program-hub.ts";
 import { addImport } from "./program-import.ts";
@@ -23,6 +24,7 @@ interface Common {
   color: boolean;
   verbose?: boolean;
   debug?: string;
+  logFormat?: LogFormat;
 }
 
 type Run = (context: CommandContext) => Promise<number>;
@@ -75,14 +77,16 @@ export function createProgram(act: Act, wanted?: string): Command {
 
 async function withContext(common: Common, makers: Makers, run: Run): Promise<number> {
   const debug = (common.debug ?? "").split(",").filter((topic) => topic !== "");
-  const context = createContext(makers, { color: common.color, verbose: common.verbose === true, debug });
+  const logFormat = common.logFormat ?? "text";
+  const context = createContext(makers, { color: common.color, verbose: common.verbose === true, debug, logFormat });
   try {
     return await run(context);
   } catch (thrown) {
     const error = toRotundaError(thrown);
-    const { err, errStyle } = context.streams;
-    err(`${errStyle.red("rotunda:")} ${visible(error.message)}\n`);
-    if (error.remedy !== undefined) err(`  ${visible(error.remedy)}\n`);
+    const { err } = context.streams;
+    const json = logFormat === "json";
+    context.say("error", json && error.remedy !== undefined ? `${error.message}. ${error.remedy}` : error.message);
+    if (error.remedy !== undefined && !json) err(`  ${visible(error.remedy)}\n`);
     if (error.code === "internal" && debug.length > 0)
       err(`${visible(error.cause instanceof Error ? (error.cause.stack ?? "") : "")}\n`);
     return errorTable[error.code].exit;
@@ -137,6 +141,12 @@ function common(command: Command): Command {
     .option(
       "--debug [topics]",
       "everything about these topics, as --debug=llm,mcp: llm, tools, mcp, engine (default: all)",
+    )
+    .addOption(
+      new Option("--log-format <format>", "how things are told on stderr: text, or json (one object a line)").choices([
+        "text",
+        "json",
+      ]),
     )
     .option("--no-color", "no colours (also: NO_COLOR)");
 }

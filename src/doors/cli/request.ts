@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import type { RunRequest } from "../../types/engine.ts";
 import { RotundaError } from "../../types/error.ts";
 import { LOCAL, type PermissionMode, type RunSettings } from "../../types/response.ts";
+import { traceContextOf } from "../../util/trace-context.ts";
 import type { AppFlags } from "./app-flags.ts";
 import { approverFor, type CommandContext, type Interrupt } from "./context.ts";
 import type { OutputFormat, TurnOptions } from "./turn.ts";
@@ -31,11 +32,13 @@ export function turnOptions(context: CommandContext, flags: ChatFlags, interrupt
 export async function requestFor(context: CommandContext, flags: ChatFlags, prompt: string): Promise<RunRequest> {
   const app = await context.app(flags);
   const approver = await approverFor(context);
+  const { TRACEPARENT, TRACESTATE } = context.environment;
+  const trace = traceContextOf(TRACEPARENT, TRACESTATE);
   const request: RunRequest = {
     input: prompt,
     workspace: context.workspace,
     door: "cli",
-    settings: settingsOf(flags, configurationOf(context, flags)),
+    settings: { ...settingsOf(flags, configurationOf(context, flags)), ...(trace && { trace }) },
     ...(flags.agent !== undefined && { profile: flags.agent }),
     ...(flags.model !== undefined && { model: flags.model }),
     ...(approver && { approver }),

@@ -7,7 +7,6 @@
 import type { App } from "../../types/app.ts";
 import { toRotundaError } from "../../types/error.ts";
 import { readServerFile, writeServerFile } from "../../util/server-file.ts";
-import { visible } from "../../util/text.ts";
 import type { AppFlags, ServeFlags } from "./app-flags.ts";
 import type { CommandContext } from "./context.ts";
 import { stopSignal } from "./stop-signal.ts";
@@ -35,7 +34,7 @@ const TO_THE_END = 10;
 const TO_FINISH = 8;
 
 export async function serve(context: CommandContext, options: ServeOptions, flags: string[]): Promise<number> {
-  const { out, err, errStyle } = context.streams;
+  const { out } = context.streams;
   const stop = stopSignal(TO_THE_END);
   const app = await context.app({ ...options, queued: true });
   const served = await context.serve(app, serveFlags(app, options));
@@ -49,7 +48,7 @@ export async function serve(context: CommandContext, options: ServeOptions, flag
     const ours = running?.url.endsWith(`:${options.port ?? app.config.server.port}`);
     const why = running && ours ? `Rotunda runs already on ${running.url} (pid ${running.pid}).` : error.message;
     const remedy = ours ? "See it with rotunda status, or end it with rotunda stop." : (error.remedy ?? "");
-    err(`${errStyle.red("rotunda:")} ${visible(why)}\n  ${visible(remedy)}\n`);
+    context.say("error", remedy === "" ? why : `${why}\n  ${remedy}`);
     return 1;
   }
   // Clients of this machine come over loopback, whatever else it listens on.
@@ -57,16 +56,15 @@ export async function serve(context: CommandContext, options: ServeOptions, flag
   const given = { url: near, version: ROTUNDA_VERSION, flags, workspace: context.workspace };
   const withdraw = writeServerFile(app.stateDirectory, given);
   process.once("exit", withdraw);
-  if (served.open)
-    err(`${errStyle.yellow("Warning:")} no token is asked for: whoever reaches ${url} may do everything\n`);
+  if (served.open) context.say("warn", `no token is asked for: whoever reaches ${url} may do everything`);
   out(`Rotunda listening on ${url}\n`);
   try {
     const { concurrency = CONCURRENCY } = options;
     if (app.queue && concurrency > 0) await context.work(app, { concurrency });
     served
-      .takeUp((text) => err(`${visible(text)}\n`))
+      .takeUp((text) => context.say("info", text))
       .catch((thrown: unknown) => {
-        err(`what was left behind cannot be taken up: ${visible(toRotundaError(thrown).message)}\n`);
+        context.say("error", `what was left behind cannot be taken up: ${toRotundaError(thrown).message}`);
       });
     await stop.first;
     await served.close({ seconds: TO_FINISH });

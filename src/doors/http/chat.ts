@@ -36,6 +36,7 @@ export const createCompletion: Handler<CreateCompletion> = async (context, body)
     throw error;
   }
   context.accepted = true;
+  context.responseId = node.id;
   context.app.engine.wait(node.id).then(release, release);
   const leave = cancelOnLeave(context, node.id);
   try {

@@ -28,12 +28,27 @@ async function storeFault(question: Promise<unknown>): Promise<string | undefine
   }
 }
 
-export function metrics(context: RequestContext): void {
+/** More are not counted: whoever watches knows by then. */
+const MOST_OPEN = 10_000;
+
+async function openResponses({ app }: RequestContext): Promise<Map<string, number>> {
+  const counts = new Map<string, number>([
+    ["queued", 0],
+    ["in_progress", 0],
+    ["waiting", 0],
+  ]);
+  const open = await app.store.list({ status: ["queued", "in_progress", "waiting"], limit: MOST_OPEN });
+  for (const { status } of open) counts.set(status, (counts.get(status) ?? 0) + 1);
+  return counts;
+}
+
+export async function metrics(context: RequestContext): Promise<void> {
   const { services } = context;
   const text = services.metrics.render({
     streams: services.streams.count,
     running: services.limits.running,
     connections: services.connections(),
+    open: await openResponses(context).catch(() => undefined),
   });
   context.text(200, "text/plain; version=0.0.4; charset=utf-8", text);
 }

@@ -48,6 +48,7 @@ export const startLocalRun: Handler<LocalRun> = async (context, body) => {
   };
   const node = await app.engine.start(request);
   context.accepted = true;
+  context.responseId = node.id;
   context.services.limits.holdRun(context.identity.owner, app.engine.wait(node.id));
   context.json(200, { id: node.id });
 };

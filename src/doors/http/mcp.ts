@@ -92,6 +92,7 @@ function callerOf(context: RequestContext): McpCaller {
       const release = await context.acquireRun();
       try {
         const node = await app.engine.start(request);
+        context.responseId = node.id;
         app.engine.wait(node.id).then(release, release);
         return node;
       } catch (error) {

@@ -42,6 +42,8 @@ export interface Gauges {
   streams: number;
   running: number;
   connections: number;
+  /** Responses of the whole database that have not ended, by status; undefined where that cannot be found out now. */
+  open: ReadonlyMap<string, number> | undefined;
 }
 
 export class Metrics {
@@ -54,13 +56,16 @@ export class Metrics {
   /** Bytes that were no HTTP. */
   malformed = 0;
   readonly tokens = { input: 0, output: 0 };
+  /** Responses that have ended, by status. */
+  readonly responses = new Map<string, number>();
   /** US dollars, where endpoints said what they cost. */
   cost = 0;
   /** Made when it is first asked for: it wakes the process many times a second. */
   #delay: ReturnType<typeof monitorEventLoopDelay> | undefined;
 
   /** A response has ended that was asked for here. */
-  ended({ usage }: ResponseNode): void {
+  ended({ usage, status }: ResponseNode): void {
+    this.responses.set(status, (this.responses.get(status) ?? 0) + 1);
     this.tokens.input += usage.input_tokens;
     this.tokens.output += usage.output_tokens;
     this.cost += usage.cost ?? 0;
@@ -92,6 +97,13 @@ export class Metrics {
       this.malformed,
     );
     single("rotunda_running_responses", "gauge", "Responses that run for requests of this door.", gauges.running);
+    const byStatus = (counts: ReadonlyMap<string, number>) =>
+      [...counts].map(([status, count]): [string, number] => [`{status="${status}"}`, count]);
+    family("rotunda_responses_total", "counter", "Responses of this door that ended.", byStatus(this.responses));
+    if (gauges.open) {
+      const help = "Responses of the database that have not ended: queued is the depth of the queue.";
+      family("rotunda_open_responses", "gauge", help, byStatus(gauges.open));
+    }
     single("rotunda_faults_total", "counter", "Requests that met an internal fault.", this.faults);
     single(
       "rotunda_unhandled_rejections_total",

@@ -17,6 +17,7 @@ export const notionChat: Handler<NotionChat> = async (context, body) => {
     const { request, conversationName } = await chatRequest(context, asked, false);
     const node = await context.app.engine.start(request);
     context.accepted = true;
+    context.responseId = node.id;
     await finish(context, node.id, conversationName ?? node.conversationId ?? undefined);
   } finally {
     release();

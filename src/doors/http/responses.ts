@@ -38,6 +38,7 @@ export const createResponse: Handler<CreateResponse> = async (context, given) =>
     throw error;
   }
   context.accepted = true;
+  context.responseId = started.id;
   context.app.engine.wait(started.id).then(release, release);
   return deliver(context, started, { background: body.background === true, stream: body.stream === true });
 };
@@ -171,8 +172,10 @@ export const getResponse: Handler = async (context) => {
 };
 
 /** One that was left behind by a process that is gone, and that nobody has taken up yet, goes on here. */
-async function revive({ services }: RequestContext, response: FullResponse): Promise<void> {
+async function revive({ app, services }: RequestContext, response: FullResponse): Promise<void> {
   if (response.endedAt !== null || response.status === "queued") return;
+  // With a queue, what waits has left all processes, and its answer puts it in again.
+  if (app.queue && response.status === "waiting") return;
   await resume(services, response).catch(() => undefined);
 }
 
@@ -287,5 +290,6 @@ export const resumeResponse: Handler = async (context) => {
     throw error;
   }
   context.accepted = true;
+  context.responseId = id;
   context.json(200, responseObject(await context.app.engine.get(id)));
 };
