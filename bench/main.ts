@@ -9,6 +9,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
 import { dirname } from "node:path";
 import { parseArgs } from "node:util";
+import { cluster, commits } from "./cluster.ts";
 import { gateway } from "./gateway.ts";
 import { crowd, longConversation, step } from "./in-process.ts";
 import type { Measurement, Row } from "./measurement.ts";
@@ -32,6 +33,8 @@ const measurements: readonly Measurement[] = [
   stored,
   ready,
   gateway,
+  commits,
+  cluster,
 ];
 
 const { values: flags } = parseArgs({

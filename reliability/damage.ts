@@ -6,8 +6,8 @@
  */
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { createDatabaseDoctor } from "../src/store/doctor.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/types/store.ts";
 import { Client } from "./client.ts";
 import { startEndpoint } from "./endpoint.ts";
@@ -20,6 +20,9 @@ const IN_CI = 60;
 const ERRANDS = 40;
 /** One damage in so many is repaired by the program itself, and served by a server afterwards. */
 const WITH_PROGRAM = 12;
+
+/** The store of the sources under test: a mutant's, where it is one. */
+type Open = typeof import("../src/store/sqlite.ts").openSqliteStore;
 
 interface Known {
   /** By id: node and items, as text. */
@@ -57,8 +60,8 @@ async function content(store: Store, id: string): Promise<string | undefined> {
   return stored && JSON.stringify(stored);
 }
 
-async function known(path: string): Promise<Known> {
-  const store = await openSqliteStore(path);
+async function known(open: Open, path: string): Promise<Known> {
+  const store = await open(path);
   const found: Known = { responses: new Map(), logs: new Map() };
   for (const { id } of await store.list({ limit: 100_000 })) {
     found.responses.set(id, (await content(store, id)) ?? "");
@@ -83,12 +86,14 @@ function flip(path: string, chance: Chance): string {
 }
 
 class Trial {
+  readonly #open: Open;
   readonly #truth: Known;
   readonly #where: string;
   readonly #faults: string[];
   readonly #counts: Counts;
 
-  constructor(truth: Known, where: string, faults: string[], counts: Counts) {
+  constructor(open: Open, truth: Known, where: string, faults: string[], counts: Counts) {
+    this.#open = open;
     this.#truth = truth;
     this.#where = where;
     this.#faults = faults;
@@ -103,7 +108,7 @@ class Trial {
   async read(path: string, repaired: boolean): Promise<Set<string> | undefined> {
     let store: Store;
     try {
-      store = await openSqliteStore(path);
+      store = await this.#open(path);
     } catch {
       this.#counts.unreadable++;
       return undefined;
@@ -222,6 +227,8 @@ async function withProgram(setting: Setting, place: Place, where: string, faults
 
 async function run(setting: Setting): Promise<Outcome> {
   const trials = setting.cycles ?? IN_CI;
+  const sources = pathToFileURL(join(setting.build.folder, "src/store/sqlite.ts")).href;
+  const { openSqliteStore } = (await import(sources)) as { openSqliteStore: Open };
   const endpoint = await startEndpoint();
   const place = makePlace({ build: setting.build, endpoint: endpoint.url });
   const faults: string[] = [];
@@ -239,7 +246,7 @@ async function run(setting: Setting): Promise<Outcome> {
   let truth: Known | undefined;
   try {
     await makeDatabase(setting, place);
-    truth = await known(place.database);
+    truth = await known(openSqliteStore, place.database);
     const sound = await createDatabaseDoctor(place.database).examine();
     if (sound.damaged.length > 0 || sound.audit !== null) faults.push(`unharmed: ${JSON.stringify(sound)}`);
     for (let trial = 1; trial <= trials; trial++) {
@@ -254,7 +261,7 @@ async function run(setting: Setting): Promise<Outcome> {
         await withProgram(setting, own, where, faults);
         copyFileSync(join(folder, "program.db"), path);
       }
-      const one = new Trial(truth, where, faults, counts);
+      const one = new Trial(openSqliteStore, truth, where, faults, counts);
       const right = await one.read(path, false);
       await one.examine(path, right);
       await one.repair(path);

@@ -24,9 +24,16 @@ const load = new Load({ client, history, chance: new Chance(1), name: "dump" });
 await server.start();
 for (const kind of ["stream", "background", "effects", "approval", "turns", "turns", "chat"]) await load.once(kind);
 // What a crash leaves: one that speaks, one that waits for a person.
-const body = (wish: Parameters<typeof question>[0]) => ({ model: "test-model", input: question(wish), background: true });
+const body = (wish: Parameters<typeof question>[0]) => ({
+  model: "test-model",
+  input: question(wish),
+  background: true,
+});
 await client.ask("/v1/responses", { body: body({ words: 500, delay: 20 }), key: "speaks" });
-await client.ask("/v1/responses", { body: body({ calls: [["counter__append_asked", { line: "never" }]] }), key: "waits" });
+await client.ask("/v1/responses", {
+  body: body({ calls: [["counter__append_asked", { line: "never" }]] }),
+  key: "waits",
+});
 await eventually(async () => {
   const { json } = await client.ask("/v1/tool-approvals");
   return (json as { approvals: unknown[] }).approvals.length > 0;
@@ -39,7 +46,8 @@ const tables = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' A
 for (const { name } of tables) {
   for (const row of db.prepare(`SELECT * FROM "${String(name)}"`).all()) {
     const clean = { ...row };
-    for (const column of ["process", "writer"]) if (typeof clean[column] === "string") clean[column] = "gone/1/1/aaaaaaaa";
+    for (const column of ["process", "writer"])
+      if (typeof clean[column] === "string") clean[column] = "gone/1/1/aaaaaaaa";
     process.stdout.write(`${JSON.stringify({ table: name, row: clean })}\n`);
   }
 }

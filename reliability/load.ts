@@ -181,7 +181,10 @@ export class Load {
   }
 
   #checkEnd(id: string, { status, output }: { status: string; output: WireItem[] }, wish: Wish): void {
-    if (status === "incomplete") return this.#history.count("interrupted");
+    if (status === "incomplete") {
+      this.#history.count("interrupted");
+      return;
+    }
     const said = output.findLast(({ type }) => type === "message")?.content?.[0]?.text;
     if (status !== "completed" || said !== answerTo(wish)) {
       this.#history.fault(`response ${id} is ${status} and says ${JSON.stringify(said)}`);

@@ -16,13 +16,27 @@ import { damage } from "./damage.ts";
 import { disk } from "./disk.ts";
 import { drain } from "./drain.ts";
 import { kills } from "./kills.ts";
+import { mutantsPart } from "./mutants.ts";
 import type { Figures } from "./page.ts";
-import { upgrade } from "./upgrade.ts";
 import type { Part } from "./part.ts";
 import { poison } from "./poison.ts";
+import { power } from "./power.ts";
 import { processes } from "./processes.ts";
+import { upgrade } from "./upgrade.ts";
 
-const parts: readonly Part[] = [commits, kills, damage, disk, processes, clock, drain, poison, upgrade];
+const parts: readonly Part[] = [
+  commits,
+  kills,
+  damage,
+  disk,
+  processes,
+  clock,
+  drain,
+  poison,
+  upgrade,
+  power,
+  mutantsPart,
+];
 
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,

@@ -40,12 +40,17 @@ function makeOld(path: string, version: number): void {
   db.exec("PRAGMA page_size = 1024; PRAGMA journal_mode = WAL; BEGIN");
   for (const step of migrations.slice(0, version)) db.exec(step);
   for (const { table, row } of linesFor(version)) {
-    const columns = db.prepare(`PRAGMA table_info("${table}")`).all().map(({ name }) => String(name));
+    const columns = db
+      .prepare(`PRAGMA table_info("${table}")`)
+      .all()
+      .map(({ name }) => String(name));
     const known = Object.entries(row).filter(([name]) => columns.includes(name));
     if (columns.length === 0) continue;
     const names = known.map(([name]) => `"${name}"`).join(", ");
     const places = known.map(() => "?").join(", ");
-    db.prepare(`INSERT OR REPLACE INTO "${table}" (${names}) VALUES (${places})`).run(...known.map(([, value]) => value));
+    db.prepare(`INSERT OR REPLACE INTO "${table}" (${names}) VALUES (${places})`).run(
+      ...known.map(([, value]) => value),
+    );
   }
   db.exec(`PRAGMA user_version = ${version}; COMMIT`);
   db.close();
@@ -57,9 +62,17 @@ function contents(path: string, before?: Map<string, { columns: string[]; rows: 
   const found = new Map<string, { columns: string[]; rows: string }>();
   const tables = before
     ? [...before.keys()]
-    : db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'").all().map(({ name }) => String(name));
+    : db
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        .all()
+        .map(({ name }) => String(name));
   for (const table of tables) {
-    const columns = before?.get(table)?.columns ?? db.prepare(`PRAGMA table_info("${table}")`).all().map(({ name }) => String(name));
+    const columns =
+      before?.get(table)?.columns ??
+      db
+        .prepare(`PRAGMA table_info("${table}")`)
+        .all()
+        .map(({ name }) => String(name));
     const list = columns.map((name) => `"${name}"`).join(", ");
     found.set(table, { columns, rows: JSON.stringify(db.prepare(`SELECT ${list} FROM "${table}" ORDER BY 1`).all()) });
   }
@@ -69,21 +82,34 @@ function contents(path: string, before?: Map<string, { columns: string[]; rows: 
 }
 
 async function open(build: Build, path: string, at: number, moment: string) {
-  const child = spawn(process.execPath, [build.program("open"), path, String(at), moment], { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, [build.program("open"), path, String(at), moment], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   return ended(child, 60_000);
 }
 
 /** The small tables that every opening may tidy up. */
 const TIDIED = new Set(["tail", "erasure", "erasing"]);
 
-async function judge(path: string, before: ReturnType<typeof contents>, where: string, faults: string[]): Promise<void> {
+async function judge(
+  path: string,
+  before: ReturnType<typeof contents>,
+  where: string,
+  faults: string[],
+): Promise<void> {
   const after = contents(path, before.tables);
   if (after.version !== migrations.length) faults.push(`${where}: schema ${after.version}`);
   for (const [table, { rows }] of before.tables) {
-    if (!TIDIED.has(table) && after.tables.get(table)?.rows !== rows) faults.push(`${where}: rows of ${table} have changed`);
+    if (!TIDIED.has(table) && after.tables.get(table)?.rows !== rows)
+      faults.push(`${where}: rows of ${table} have changed`);
   }
   const { damaged, pages, unreadable, rows } = await createDatabaseDoctor(path).examine();
-  const wrong = [...damaged.map(({ id, why }) => `${id} ${why}`), ...pages, ...rows, ...(unreadable ? [unreadable] : [])];
+  const wrong = [
+    ...damaged.map(({ id, why }) => `${id} ${why}`),
+    ...pages,
+    ...rows,
+    ...(unreadable ? [unreadable] : []),
+  ];
   if (wrong.length > 0) faults.push(`${where}: ${wrong.join("; ")}`);
 }
 

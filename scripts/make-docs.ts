@@ -79,6 +79,10 @@ export function generatedFiles(): Map<string, string> {
     ["README.md", readme],
     ["docs/command-line.md", withParts("docs/command-line.md", { commands: commandReference(all) })],
     ["docs/http.md", withParts("docs/http.md", { routes: routesTable(allRoutes) })],
+    [
+      "docs/scale.md",
+      withParts("docs/scale.md", { figures: benchmarks(/worker|queued run|another node|elsewhere|durable step/) }),
+    ],
     ["schema/rotunda.schema.json", `${JSON.stringify(configJsonSchema(), null, 2)}\n`],
   ]);
 }
@@ -220,11 +224,14 @@ function numberOf({ id }: Promised): number {
   return Number(/\d+$/.exec(id)?.[0] ?? 0);
 }
 
-/** The table of docs/benchmarks.md, which `npm run bench -- --write` makes. */
-function benchmarks(): string {
+/** The table of docs/benchmarks.md, which `npm run bench -- --write` makes; or the rows of it that a pattern names. */
+function benchmarks(rows = /./): string {
   const path = join(root, "docs", "benchmarks.md");
   const table = existsSync(path) ? /^\|[^\n]*(?:\n\|[^\n]*)*/m.exec(readFileSync(path, "utf8"))?.[0] : undefined;
-  return table ?? "There are no stored measurements yet. Run `npm run bench`: it prints the table for your machine.";
+  const [header = "", line = "", ...all] = table?.split("\n") ?? [];
+  const wanted = all.filter((row) => rows.test(row.split("|")[1] ?? ""));
+  if (wanted.length > 0) return [header, line, ...wanted].join("\n");
+  return "There are no stored measurements yet. Run `npm run bench`: it prints the table for your machine.";
 }
 
 /** Writes what is not current; returns the paths. */

@@ -11,7 +11,7 @@ import { tokensSpent } from "./advance.ts";
 import type { BudgetGate } from "./budget.ts";
 import { approvalWay, ChildWaiting } from "./call-tools.ts";
 import type { History } from "./history.ts";
-import { type CallEntry, isCall } from "./next.ts";
+import type { CallEntry } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
 import { effectiveMode, isReadOnly } from "./prepare.ts";
 import type { Run } from "./run.ts";
@@ -112,13 +112,16 @@ export async function readOutput(
   reference: string,
 ): Promise<string | undefined> {
   const above = await history.path(run.node.previousResponseId);
-  const entries = [...above.flatMap((node) => node.entries), ...run.output].filter(isCall);
-  const matches = entries.filter(({ item }) => matchesReference(item.id, reference));
+  // What a client answered to its own call may have been cut as well.
+  const matches = [...above.flatMap((node) => node.entries), ...run.input, ...run.output].flatMap(({ item }) => {
+    if (item.type !== "mcp_call" && item.type !== "function_call_output") return [];
+    return matchesReference(item.id, reference) ? item : [];
+  });
   const [match] = matches;
   if (!match || matches.length > 1) return undefined;
   // It may be an output of a moment ago, still on its way to the disk.
   await run.commit();
-  return (await parts.store.output(match.item.id)) ?? match.item.output ?? undefined;
+  return (await parts.store.output(match.id)) ?? match.output ?? undefined;
 }
 
 function matchesReference(id: string, reference: string): boolean {

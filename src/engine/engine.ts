@@ -236,9 +236,9 @@ class LocalEngine implements Engine {
 
   async #lives(id: string): Promise<boolean> {
     const { store, runner } = this.#parts;
-    if (this.#pulse.isAlive(await store.leaseOf(id))) return true;
     const node = runner && (await store.node(id));
-    return node !== undefined && node.endedAt === null && runner?.keeps(node) === true;
+    if (node && node.endedAt === null && runner?.keeps(node)) return true;
+    return this.#pulse.isAlive(await store.leaseOf(id));
   }
 
   async wait(id: string): Promise<ResponseNode> {
@@ -251,7 +251,7 @@ class LocalEngine implements Engine {
       }
       const node = await existingNode(this.#parts.store, id);
       if (node.endedAt !== null || node.status === "waiting" || (this.#stopping && !run)) return node;
-      if (!(await this.#lives(id))) {
+      if (!this.#parts.runner?.keeps(node) && !(await this.#lives(id))) {
         if (this.#stopping) return node;
         // It may have left its process just now.
         const now = await existingNode(this.#parts.store, id);

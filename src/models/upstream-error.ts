@@ -193,7 +193,8 @@ export function statusError(
   if (status === 413 || ((status === 400 || status === 422 || status === 500) && isContextLength(complaint)))
     return new UpstreamError("context_length_exceeded", message, {
       status,
-      remedy: "The conversation is longer than the model can read: compact it, branch earlier, or use another model.",
+      remedy:
+        "The conversation is longer than the model can read: sum it up (rotunda compact), branch earlier, or use another model.",
     });
   if (status === 404)
     return new UpstreamError("upstream_model_not_found", message, {

@@ -64,12 +64,12 @@ export function knownWindow(model: string): number | undefined {
 
 /** Numbers as endpoints write the window into the message of a refusal. The first group is the window. */
 const phrases: readonly RegExp[] = [
+  /exceed(?:s)? context limit: [\d,]+ \+ [\d,]+ > ([\d,]{3,})/i,
   /maximum (?:context|prompt|sequence|model) length(?: is|:)? (?:of )?(?:only )?([\d,]{3,})/i,
   /context length of (?:only )?([\d,]{3,})/i,
   /with ([\d,]{3,}) maximum context length/i,
   /context (?:size|window|limit) ?(?:is |of |\(|: ?)\(?([\d,]{3,})/i,
   /prompt is too long: [\d,]+ tokens > ([\d,]{3,})/i,
-  /exceed(?:s)? context limit: [\d,]+ \+ [\d,]+ > ([\d,]{3,})/i,
   /maximum number of tokens allowed \(([\d,]{3,})\)/i,
   /must (?:be|have) (?:<=|less than|at most) ([\d,]{3,})/i,
   /cannot exceed ([\d,]{3,})/i,

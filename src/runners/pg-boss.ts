@@ -67,8 +67,8 @@ class PgBossQueue implements Queue {
       max: 4,
       // A worker that has died is noticed by whichever process looks first.
       supervise: true,
-      superviseIntervalSeconds: 1,
-      monitorIntervalSeconds: 1,
+      superviseIntervalSeconds: 2,
+      monitorIntervalSeconds: 2,
       schedule: false,
     });
     boss.on("error", (error) => log(`queue: ${error.message}`));

@@ -21,10 +21,11 @@ export interface RunQueuedOptions {
 export async function runQueued({ app, appFor, tell }: RunQueuedOptions, id: string, last: boolean): Promise<void> {
   const node = await app.store.node(id);
   if (!node || node.endedAt !== null) return;
-  const parent = node.previousResponseId === null ? undefined : await app.store.node(node.previousResponseId);
-  if (node.status === "queued" && parent && parent.endedAt === null) return;
-  const crashed = (await app.store.leaseOf(id)) !== undefined;
-  if (crashed && node.restarts >= MOST_RESTARTS) {
+  if (node.status === "queued" && node.previousResponseId !== null) {
+    const parent = await app.store.node(node.previousResponseId);
+    if (parent && parent.endedAt === null) return;
+  }
+  if (node.restarts >= MOST_RESTARTS && (await app.store.leaseOf(id)) !== undefined) {
     tell(`response ${id} was running at ${node.restarts} crashes in a row: it is ended`);
     return app.engine.interrupt(id);
   }

@@ -62,13 +62,20 @@ export function isSecretName(name: string): boolean {
 
 /** Passwords and keys in an address; none where the text is no address. */
 export function secretsInUrl(text: string): string[] {
-  if (!text.includes("://") || !URL.canParse(text)) return [];
-  const { protocol, username, password, searchParams } = new URL(text);
+  if (!text.includes("://")) return [];
+  const { protocol, username, password, searchParams } = URL.canParse(text) ? new URL(text) : partsOf(text);
   // A token may stand in the place of the user; in other addresses that is a name (`postgres://postgres@…`).
   const token = password === "" && protocol.startsWith("http") ? username : password;
   const written = [token, decoded(token)];
   for (const [name, value] of searchParams) if (isSecretName(name)) written.push(value);
   return written.filter((value) => value !== "");
+}
+
+/** A database's address may name a socket's folder or several hosts: then it is no URL, and has a password all the same. */
+function partsOf(text: string): Pick<URL, "protocol" | "username" | "password" | "searchParams"> {
+  const found = /^([a-z][a-z0-9+.-]*:)\/\/(?:([^/?#:@]*)(?::([^/?#]*))?@)?/i.exec(text);
+  const [, protocol = "", username = "", password = ""] = found ?? [];
+  return { protocol, username, password, searchParams: new URLSearchParams(/\?(.*)/s.exec(text)?.[1] ?? "") };
 }
 
 function decoded(text: string): string {

@@ -163,6 +163,8 @@ describe("the cases of the compliance suite", () => {
     expect(made.output.map((one) => one.type)).toContain("compaction");
     const next = await create(served, { input: [...made.output, user("When?")] });
     expect(next.output[0]?.content[0]?.text).toBe("Tuesday.");
+    const told = JSON.stringify(served.upstream.requests[1]?.body.messages);
+    expect(told).toContain("Launch on Tuesday.");
     const refused = await served.fetch("/v1/responses/compact", { json: { input } });
     expect(refused.status).toBe(400);
     expect(await refused.json()).toMatchObject({ error: { type: "invalid_request_error", param: "model" } });

@@ -40,7 +40,8 @@ function load(files: Record<string, string>, variables: NodeJS.ProcessEnv = {}) 
 
 describe("Polybrain's configuration", () => {
   test("P11: the file in the home directory is read unchanged", async () => {
-    const { models, server } = await load({ ".polybrain.yaml": FILE });
+    const { models, server, compaction } = await load({ ".polybrain.yaml": FILE });
+    expect(compaction).toEqual({ strategy: "first-last", at: 0.8, keep: 0.25, messages: 20 });
     expect(models).toMatchObject([
       {
         id: "fast",
@@ -52,6 +53,16 @@ describe("Polybrain's configuration", () => {
       { id: "deep", model: "vendor/deep", apiKey: "pa$$word", provider: "openrouter" },
     ]);
     expect(server.port).toBe(32_701);
+  });
+
+  test("P7 P12: the variable wins over Polybrain's file, our own file over both", async () => {
+    const variables = { POLYBRAIN_TRUNCATE_LIMIT: "30" };
+    const theirs = await load({ ".polybrain.yaml": FILE }, variables);
+    expect(theirs.compaction).toMatchObject({ strategy: "first-last", messages: 30 });
+    const ours = { ".polybrain.yaml": FILE, "work/rotunda.yaml": "compaction: { strategy: summary, at: 0.7 }" };
+    expect((await load(ours, variables)).compaction).toMatchObject({ strategy: "summary", at: 0.7 });
+    await expect(load({}, { POLYBRAIN_TRUNCATE_LIMIT: "many" })).rejects.toMatchObject({ code: "config_invalid" });
+    expect((await load({})).compaction).toBeUndefined();
   });
 
   test("P11: POLYBRAIN_CONFIG_PATH comes first, and then nothing else of its kind is read", async () => {

@@ -137,6 +137,32 @@ describe.runIf(hasPostgres)("a connection that is cut", () => {
   }, 60_000);
 });
 
+test.runIf(hasPostgres)(
+  "a write that the database refuses takes no other's with it; what stood behind it in its log is not written",
+  async () => {
+    const { url, schema } = await freshPlace();
+    const store = await openStore(url, schema);
+    await query(url, `ALTER TABLE ${schema}.events ADD CHECK (body NOT LIKE '%poison%')`);
+    const [{ node: bad }, { node: good }] = await Promise.all([begin(store), begin(store)]);
+    const say = (id: string, number: number, text: string) =>
+      store.append(batchOf(id, { events: [delta(number, text)] }), true).then(
+        () => "written",
+        (error: { code: string }) => error.code,
+      );
+    const first = [say(bad.id, 1, "fine"), say(bad.id, 2, "poison"), say(good.id, 1, "fine"), say(bad.id, 3, "behind")];
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+    // Handed in while those before it are under way.
+    const then = [say(bad.id, 4, "far behind"), say(good.id, 2, "fine")];
+    expect(await Promise.all(first)).toEqual(["written", "storage_failed", "written", "storage_failed"]);
+    expect(await Promise.all(then)).toEqual(["storage_failed", "written"]);
+    const sql = `SELECT first FROM ${schema}.events JOIN ${schema}.responses USING (number) WHERE id = $1 ORDER BY first`;
+    expect((await query(url, sql, [bad.id])).map((row) => row.first)).toEqual([0, 1]);
+    expect((await query(url, sql, [good.id])).map((row) => row.first)).toEqual([0, 1, 2]);
+    // Whoever takes the run up anew goes on from what is stored.
+    expect(await say(bad.id, 2, "again")).toBe("written");
+  },
+);
+
 describe.runIf(hasPostgres && process.env.ROTUNDA_TEST_POSTGRES === undefined)("a server that goes away", () => {
   const server = async (): Promise<PostgresServer> => {
     const { startPostgres } = await import("../support-postgres.ts");

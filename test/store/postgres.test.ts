@@ -9,10 +9,12 @@ import { openPostgresStore, type PostgresOptions } from "../../src/store/postgre
 import { explainer } from "../../src/store/postgres-connection.ts";
 import { migrations } from "../../src/store/postgres-schema.ts";
 import type { NewResponse, Store } from "../../src/types/store.ts";
+import { maskSecrets } from "../../src/util/mask.ts";
 import { newProcessName } from "../../src/util/process-name.ts";
+import { secretsInUrl } from "../../src/util/secrets.ts";
 import { later } from "../support.ts";
 import { freshSchema, hasPostgres, query, sharedPostgres } from "../support-postgres.ts";
-import { databases, postgres } from "./databases.ts";
+import { databases, postgres, sqlite } from "./databases.ts";
 import { runChild } from "./processes.ts";
 import type { StalledWork } from "./stalled.ts";
 import { approvalOf, batchOf, begin, conversationOf, end, ended, messageEntry, nodeOf } from "./support.ts";
@@ -73,6 +75,41 @@ describe.runIf(hasPostgres)("the schema", () => {
     await expect(openPostgresStore(url, { schema: 'x"; DROP' })).rejects.toMatchObject({ code: "config_invalid" });
   });
 
+  test("has SQLite's tables with their columns, but for what its file says", async () => {
+    const [here, there] = [await fresh(), await sqlite.fresh()];
+    await Promise.all([here.open(), there.open()]);
+    const columns = (rows: Record<string, unknown>[]) => new Set(rows.map((row) => `${row.name}.${row.column}`));
+    const ours = columns(
+      await query(
+        here.url,
+        'SELECT table_name AS name, column_name AS "column" FROM information_schema.columns WHERE table_schema = $1',
+        [here.schema],
+      ),
+    );
+    const theirs = columns(
+      await there.query(
+        `SELECT tables.name AS name, columns.name AS "column" FROM sqlite_master AS tables,
+           pragma_table_info(tables.name) AS columns WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite_%'`,
+      ),
+    );
+    const only = (one: Set<string>, other: Set<string>) => [...one.difference(other)].sort();
+    expect(only(theirs, ours)).toEqual([
+      ...["entries.key", "erasure.done", "erasure.number", "erasure.truncated", "events.key", "responses.lease_until"],
+      ...["tail.body", "tail.key", "tail.writer"],
+    ]);
+    expect(only(ours, theirs)).toEqual([
+      ...["entries.cost", "entries.number", "entries.position", "entries.side", "entries.tokens", "events.first"],
+      ...[
+        "events.number",
+        "migrations.number",
+        "processes.name",
+        "processes.until",
+        "responses.cost",
+        "responses.tokens",
+      ],
+    ]);
+  });
+
   test("a database of another encoding is refused", async () => {
     const { url, urlOf } = await sharedPostgres();
     const name = freshSchema();
@@ -109,13 +146,13 @@ describe.runIf(hasPostgres)("D7 two processes, one database", () => {
 
   test("a lease of another machine holds until it is over by the database's clock", async () => {
     const { open } = await fresh();
-    const [first, second] = [await open({ lease: 600 }), await open({ lease: 600 })];
+    const [first, second] = [await open({ lease: 2_000 }), await open({ lease: 2_000 })];
     const elsewhere = "elsewhere/7/7/a";
     const { node } = responseOf();
     await first.create(responseOf({ node, process: elsewhere }));
-    expect(first.renewEvery).toBe(150);
-    for (let beat = 0; beat < 8; beat++) {
-      await sleep(150);
+    expect(first.renewEvery).toBe(500);
+    for (let beat = 0; beat < 12; beat++) {
+      await sleep(200);
       await first.renew(elsewhere);
       expect(await second.claim(node.id, "elsewhere/8/8/b")).toBeUndefined();
     }
@@ -158,8 +195,9 @@ describe.runIf(hasPostgres)("D7 two processes, one database", () => {
       await expect
         .poll(() => store.claim(id, "elsewhere/9/9/c"), { timeout: 25_000, interval: 100 })
         .toMatchObject({ fence: 2 });
-      await store.append(batchOf(id, { fence: 2, entries: [messageEntry("output", "taken over", 1)] }), true);
+      await store.append(batchOf(id, { fence: 2, entries: [messageEntry("output", "taken over", 5)] }), true);
       child.kill("SIGCONT");
+      if (stall === "between") child.kill("SIGUSR2");
       expect(JSON.parse((await lines.next()).value ?? "{}")).toEqual({ refused: "owned_elsewhere" });
       const said = JSON.stringify((await store.get(id))?.entries);
       expect(said).toContain("in time");
@@ -421,4 +459,16 @@ test("errors of the database are ours: a full disk, a lost connection, a damaged
   expect(told.message).not.toMatch(/hunter/);
   expect(told.message).toContain("host/db");
   expect(told.cause).toBeUndefined();
+});
+
+test.each([
+  ["postgres://u:hunter2word@host:5432/db", "hunter2word"],
+  ["postgres://u:hunter2word@/db?host=%2Frun%2Fpostgresql", "hunter2word"],
+  ["postgres://u:hunter2word@one:5432,two:5432/db", "hunter2word"],
+  ["postgres://u:hunter2%40word@[::1]/db", "hunter2@word"],
+  ["postgres:///db?host=/tmp&user=u&password=hunter2word", "hunter2word"],
+])("the password of %s is known as a secret, and shown nowhere", (address, password) => {
+  expect(secretsInUrl(address)).toContain(password);
+  expect(JSON.stringify(maskSecrets({ database: address }))).not.toContain("hunter2word");
+  expect(explainer(address)(new Error(`no way to ${address}`)).message).not.toMatch(/hunter2/);
 });

@@ -4,6 +4,7 @@
  *
  * "between": it says that it is ready, and goes on when it is woken. "commit": it stops itself with a commit half done.
  */
+import { once } from "node:events";
 import { openPostgresStore } from "../../src/store/postgres.ts";
 import { toRotundaError } from "../../src/types/error.ts";
 import { newProcessName } from "../../src/util/process-name.ts";
@@ -41,11 +42,11 @@ const write = (text: string, position: number) =>
   store.append(batchOf(node.id, { entries: [messageEntry("output", text, position)] }), true);
 await write("in time", 0);
 if (work.stall === "commit") stopAt = commits + 1;
+const woken = once(process, "SIGUSR2");
 say({ id: node.id, process: name });
 if (work.stall === "between") {
   // It is stopped from outside, and goes on with this when it wakes up.
-  const began = performance.now();
-  while (performance.now() - began < 500) await new Promise((resolve) => setTimeout(resolve, 20));
+  await woken;
 }
 try {
   await write("too late", 1);
