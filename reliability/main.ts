@@ -15,6 +15,7 @@ import { commits } from "./commits.ts";
 import { damage } from "./damage.ts";
 import { disk } from "./disk.ts";
 import { drain } from "./drain.ts";
+import { interleavings } from "./interleavings.ts";
 import { kills } from "./kills.ts";
 import { mutantsPart } from "./mutants.ts";
 import type { Figures } from "./page.ts";
@@ -35,6 +36,7 @@ const parts: readonly Part[] = [
   poison,
   upgrade,
   power,
+  interleavings,
   mutantsPart,
 ];
 

@@ -8,6 +8,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 import { createDatabaseDoctor } from "../src/store/doctor.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import { Chance, none, type Outcome, type Part, type Setting } from "./part.ts";
@@ -22,7 +23,7 @@ type Change = { at: number; bytes: Buffer } | { length: number };
 
 /** A file as the disk has it, and what was asked of it since the last sync. */
 class DiskFile {
-  #durable = Buffer.alloc(0);
+  #durable: Buffer = Buffer.alloc(0);
   #pending: Change[] = [];
 
   write(at: number, bytes: Buffer): void {
@@ -34,13 +35,13 @@ class DiskFile {
   }
 
   sync(): void {
-    this.#durable = this.#pending.reduce(applied, this.#durable);
+    this.#durable = this.#pending.reduce<Buffer>(applied, this.#durable);
     this.#pending = [];
   }
 
   /** What is found after the power came back. `keep` decides about each sector of each write that was not synced. */
   found(keep: () => boolean): Buffer {
-    return this.#pending.reduce((bytes, change) => {
+    return this.#pending.reduce<Buffer>((bytes, change) => {
       if ("length" in change) return keep() ? applied(bytes, change) : bytes;
       let found = bytes;
       for (let from = 0; from < change.bytes.length; from += SECTOR) {
@@ -99,7 +100,8 @@ async function record({ build }: Setting, folder: string): Promise<Call[]> {
   const child = spawn("strace", [...args, process.execPath, build.program("commits"), path, String(TURNS)], {
     stdio: ["ignore", "pipe", "pipe", "pipe"],
   });
-  child.stdio[3]?.resume();
+  // What it says to its client is read from the trace.
+  (child.stdio[3] as Readable).resume();
   const { said } = await ended(child, 120_000);
   const found = readFileSync(trace, "latin1")
     .split("\n")

@@ -4,6 +4,8 @@
  */
 import { writeSync } from "node:fs";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
+import type { RunEvent } from "../../src/types/event.ts";
+import type { Entry, Item } from "../../src/types/item.ts";
 import type { ResponseNode } from "../../src/types/response.ts";
 import { newId } from "../../src/util/ids.ts";
 
@@ -17,6 +19,7 @@ function node(): ResponseNode {
     owner: "local",
     previousResponseId: null,
     caller: null,
+    depth: 0,
     conversationId: null,
     profile: "general",
     model: "m",
@@ -40,17 +43,10 @@ function node(): ResponseNode {
 for (let turn = 0; turn < Number(turns); turn++) {
   const made = node();
   const text = `answer ${turn} `.repeat(1 + (turn % 60));
-  const item = {
-    type: "message",
-    id: newId("msg"),
-    role: "user",
-    status: "completed",
-    content: [{ type: "input_text", text }],
-  } as const;
-  const input = [
-    { side: "input", position: 0, turn: 0, item: { ...item, content: [...item.content] }, meta: {} } as const,
-  ];
-  const events = [{ type: "response.created", sequence_number: 0 } as const];
+  const content = [{ type: "input_text" as const, text }];
+  const item: Item = { type: "message", id: newId("msg"), role: "user", status: "completed", content };
+  const input: Entry[] = [{ side: "input", position: 0, turn: 0, item, meta: {} }];
+  const events: RunEvent[] = [{ type: "response.created", sequence_number: 0 }];
   await store.create({ node: made, input, events, process: "gone/1/1/a", conversation: null });
   writeSync(3, `made ${made.id}\n`);
   await store.append(

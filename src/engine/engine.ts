@@ -63,13 +63,19 @@ class LocalEngine implements Engine {
   readonly upkeep: Upkeep;
   readonly #watching: WatchParts;
   readonly #desk: Desk;
+  #beginning = 0; // Responses of this process that are being stored.
   #stopping = false;
 
   constructor(parts: EngineParts) {
     this.#parts = parts;
     this.#history = new History(parts.store);
     this.#budgets = new BudgetGate(parts, this.#history);
-    this.upkeep = createUpkeep(parts, this.#history);
+    this.upkeep = createUpkeep(parts, {
+      history: this.#history,
+      budgets: this.#budgets,
+      runs: async (id) => this.#runs.has(id) || this.#lives(id),
+      resume: (...again) => this.resume(...again),
+    });
     this.#directCalls = new DirectCalls(parts);
     this.#pulse = new Pulse(parts, this.#processName, this.#runs);
     this.#desk = {
@@ -109,9 +115,14 @@ class LocalEngine implements Engine {
     const { store, runner } = this.#parts;
     // A sub-agent runs where its caller runs; whoever has a person at hand runs it here.
     const here = request.caller !== undefined || (request.approver !== undefined && request.approver !== parked);
-    const created = await createResponse(this.#parts, request, answers, (node) =>
-      !here && runner?.takes(node, this.#runs.size) ? null : this.#processName,
-    );
+    let begins = 0;
+    const created = await createResponse(this.#parts, request, answers, (node) => {
+      if (!here && runner?.takes(node, this.#runs.size + this.#beginning)) return null;
+      this.#beginning += ++begins;
+      return this.#processName;
+    }).finally(() => {
+      this.#beginning -= begins;
+    });
     if ("known" in created) return created.known;
     const { node, input, calls, events, process } = created;
     request.onStart?.(node.id);
@@ -298,14 +309,6 @@ class LocalEngine implements Engine {
     const expired = await expire(this.#parts);
     for (const approval of expired) this.#pulse.tell(approval);
     return expired;
-  }
-
-  async goOnWithinBudget(id: string, approver?: Approver): Promise<ResponseNode | undefined> {
-    const { status, error } = await existingNode(this.#parts.store, id);
-    if (status !== "waiting" || error?.code !== "budget_reached") return undefined;
-    if (this.#runs.has(id) || (await this.#lives(id))) return undefined;
-    if (error.budget !== undefined && !(await this.#budgets.isFree(error.budget))) return undefined;
-    return this.resume(id, approver);
   }
 
   // ---- steer, cancel, call, stop

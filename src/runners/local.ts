@@ -17,28 +17,26 @@ export interface LocalRunnerOptions {
 
 export function createLocalRunner({ limit, run }: LocalRunnerOptions): Runner {
   const waiting = new FairQueue();
-  let beginning = 0;
+  const beginning = new Set<string>();
   let closed = false;
 
   const fill = (running: number): void => {
-    while (!closed && running + beginning < limit) {
+    while (!closed && running + beginning.size < limit) {
       const id = waiting.next();
       if (id === undefined) return;
-      beginning++;
+      beginning.add(id);
       run(id)
         // Cancelled in the meantime, or another process was quicker.
         .catch(() => undefined)
-        .finally(() => {
-          beginning--;
-        });
+        .finally(() => beginning.delete(id));
     }
   };
   const add = (node: ResponseNode) => waiting.add(node.id, node.conversationId ?? node.id);
 
   return {
     // Whoever waits at the end of a connection is held back there, by the limits of its token.
-    takes: ({ settings }, running) => settings.foreground !== true && running + beginning >= limit,
-    keeps: ({ id }) => waiting.has(id),
+    takes: ({ settings }, running) => settings.foreground !== true && running + beginning.size >= limit,
+    keeps: ({ id }) => waiting.has(id) || beginning.has(id),
     created: add,
     submit: async (node) => add(node),
     left: (_node, running) => fill(running),

@@ -50,7 +50,7 @@ export class Commits {
 
   constructor(parts: CommitParts) {
     this.#parts = parts;
-    this.#clock = new LaneClock<AnyWrite>(parts.writers, (writes) => this.#commit(writes));
+    this.#clock = new LaneClock<AnyWrite>(parts.writers, async (writes) => void (await this.#commit(writes)));
   }
 
   create(response: NewResponse): Promise<unknown> {
@@ -88,7 +88,8 @@ export class Commits {
 
   // ---- what the clock hands out
 
-  async #commit(writes: readonly AnyWrite[]): Promise<void> {
+  /** False: they were not written. */
+  async #commit(writes: readonly AnyWrite[]): Promise<boolean> {
     // In this very tick: from now on nothing is added to them.
     for (const write of writes) if ("batch" in write) write.batch.sealed = true;
     const until = performance.now() + PATIENCE;
@@ -96,39 +97,36 @@ export class Commits {
       try {
         const outcomes = await this.#attempt(writes);
         this.#settle(writes, outcomes);
-        return;
+        return true;
       } catch (error) {
         this.#parts.undone();
         const cut = isLost(error) && performance.now() < until && !this.#closed;
         const conflict = isConflict(error) && conflicts++ < CONFLICTS;
-        if (!cut && !conflict) {
-          await this.#giveUp(writes, error);
-          return;
-        }
+        if (!cut && !conflict) return this.#giveUp(writes, error);
         await sleep(conflict ? Math.random() * 10 * 2 ** conflicts : pause);
         if (cut) pause = Math.min(2 * pause, 1_000);
       }
     }
   }
 
-  async #giveUp(writes: readonly AnyWrite[], error: unknown): Promise<void> {
+  /** They cannot be written together: each alone, if that may help, so that only the guilty one is refused. */
+  async #giveUp(writes: readonly AnyWrite[], error: unknown): Promise<boolean> {
     const alone = writes.length > 1 && !(error instanceof RotundaError) && !isLost(error);
-    const failed = new Set<string>();
+    const failed = new Set<string | undefined>();
     for (const write of writes) {
-      const behind = write.kind === "log" && failed.has(write.key ?? "");
-      if (alone && !behind) await this.#commit([write]);
-      else this.#refuse(write, this.#parts.db.explain(error));
-      if (write.kind === "log" && this.#failed.delete(write)) failed.add(write.key ?? "");
+      const behind = write.kind === "log" && failed.has(write.key);
+      const written = alone && !behind && (await this.#commit([write]));
+      if (!written) failed.add(write.key);
+      // What was tried alone has its answer.
+      if (!alone || behind) this.#refuse(write, this.#parts.db.explain(error));
     }
+    return false;
   }
 
-  readonly #failed = new WeakSet<AnyWrite>();
-
-  /** A storage error: what was handed in behind it goes on from something that is not there. */
+  /** What was handed in behind it would go on from something that is not there. */
   #refuse(write: AnyWrite, error: Error): void {
     write.reject(error);
     if (!("batch" in write)) return;
-    this.#failed.add(write);
     const { responseId, fence } = write.batch;
     const isBehind = (other: AnyWrite) =>
       "batch" in other && other.batch.responseId === responseId && other.batch.fence === fence;

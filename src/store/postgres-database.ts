@@ -23,6 +23,8 @@ export type Probe = (moment: "before" | "after") => void;
 
 /** Milliseconds for which a lost connection is made anew before a write is given up. */
 export const PATIENCE = 30_000;
+/** The same where the store is being closed. */
+const SOON = 2_000;
 
 /** The part of a transaction that a queue needs to join it. */
 export interface SqlExecutor {
@@ -37,6 +39,8 @@ export interface Reader {
 export class PostgresDatabase implements Reader {
   readonly schema: string;
   readonly explain: (error: unknown) => RotundaError;
+  /** Nobody has patience any more. */
+  closing = false;
   readonly #url: string;
   readonly #driver: Driver;
   readonly #reading: Pool;
@@ -163,12 +167,12 @@ export class PostgresDatabase implements Reader {
   async #wasCommitted(transaction: Transaction): Promise<boolean> {
     const id = await transaction.id;
     if (id === undefined) return false;
-    const until = performance.now() + PATIENCE;
+    const began = performance.now();
     for (let pause = 20; ; pause = Math.min(2 * pause, 1_000)) {
       const state = await this.#stateOf(id);
       if (state === "committed") return true;
       if (state === "aborted") return false;
-      if (performance.now() > until || this.#writing.ending) break;
+      if (performance.now() - began > (this.closing ? SOON : PATIENCE)) break;
       await sleep(pause);
     }
     const text = `the connection to the database ${placeOf(this.#url)} was lost during a commit, and what became of it is not known`;

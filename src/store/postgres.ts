@@ -360,6 +360,7 @@ class PostgresStore implements Store {
 
   async #close(): Promise<void> {
     this.#erasure.close();
+    this.#db.closing = true;
     await this.#commits.close();
     await this.#news.close();
     await this.#db.close();

@@ -89,6 +89,8 @@ export interface EventStream extends AsyncIterable<RunEvent> {
 
 /** What has to be done now and then, by whichever process does it. */
 export interface Upkeep {
+  /** Lets an outermost response go on that waits for a budget, where that was raised or has begun anew. Undefined: it does not. */
+  goOnWithinBudget(id: string, approver?: Approver): Promise<ResponseNode | undefined>;
   /** Starts what is due by schedule; `start` runs a request by the app of its own directory. Resolves with what was started. */
   startDue(start: (request: RunRequest) => Promise<ResponseNode>): Promise<ResponseNode[]>;
   /** Makes the schedules of a configuration the stored ones of a directory. Throws `usage` where one can never be due. */
@@ -118,8 +120,6 @@ export interface Engine {
    * Resolves with the response that runs now; undefined where another process has it, or answers are still missing.
    */
   goOn(approvalId: string, approver?: Approver): Promise<ResponseNode | undefined>;
-  /** Lets an outermost response go on that waits for a budget, where that was raised or has begun anew. Undefined: it does not. */
-  goOnWithinBudget(id: string, approver?: Approver): Promise<ResponseNode | undefined>;
   /** A response whose process is gone, and that nobody waits for any more, ends `incomplete` (`interrupted`). */
   interrupt(id: string): Promise<void>;
   /** From now on it is unknown at every door; its content goes as soon as no descendant needs it. Cancels a run. */

@@ -64,8 +64,8 @@ function encode(value: number, length: number): string {
   return text;
 }
 
-const ID = /^[a-z]{2,4}_[0-9a-hjkmnp-tv-z]{26}$/;
-const PART = /^(?:[a-z]{2,4}_)?[0-9a-hjkmnp-tv-z]{0,26}$/;
+const ID = /^[a-z]{2,5}_[0-9a-hjkmnp-tv-z]{26}$/;
+const PART = /^(?:[a-z]{2,5}_)?[0-9a-hjkmnp-tv-z]{0,26}$/;
 
 /** A whole id of ours; anything else is never looked up. */
 export function isId(text: string): boolean {
@@ -74,7 +74,7 @@ export function isId(text: string): boolean {
 
 /** A beginning or an ending that may be looked up: at least four characters of the id's own part. */
 export function isIdPart(text: string): boolean {
-  return PART.test(text) && text.replace(/^[a-z]{2,4}_/, "").length >= 4;
+  return PART.test(text) && text.replace(/^[a-z]{2,5}_/, "").length >= 4;
 }
 
 /** The ending that listings show. */

@@ -46,9 +46,9 @@ describe("a budget that is used up", () => {
     expect(waiting.error?.message).toContain("1100 of 1000 tokens");
     expect(model.requests).toHaveLength(1);
     // Whoever asks too early changes nothing.
-    expect(await engine.goOnWithinBudget(id)).toBeUndefined();
+    expect(await engine.upkeep.goOnWithinBudget(id)).toBeUndefined();
     await store.saveBudget("profile/general", { tokens: 2_000 }, "total", Date.now());
-    expect((await engine.goOnWithinBudget(id))?.id).toBe(id);
+    expect((await engine.upkeep.goOnWithinBudget(id))?.id).toBe(id);
     expect(await engine.wait(id)).toMatchObject({ status: "completed", error: null });
     expect((await store.budgets(Date.now())).find(({ key }) => key === "profile/general")).toMatchObject({
       spent: { tokens: 1_400 },
@@ -68,7 +68,7 @@ describe("a budget that is used up", () => {
     expect(second.error?.message).toBe("the budget of all is used up: $0.3 of $0.25");
     await store.removeBudget("all");
     // What the configuration says counts anew.
-    expect((await engine.goOnWithinBudget(second.id))?.id).toBe(second.id);
+    expect((await engine.upkeep.goOnWithinBudget(second.id))?.id).toBe(second.id);
     expect((await engine.wait(second.id)).status).toBe("completed");
   });
 
@@ -80,7 +80,7 @@ describe("a budget that is used up", () => {
     const { id } = await engine.start(ask());
     expect((await engine.wait(id)).status).toBe("waiting");
     now += 2 * 60_000;
-    expect((await engine.goOnWithinBudget(id))?.id).toBe(id);
+    expect((await engine.upkeep.goOnWithinBudget(id))?.id).toBe(id);
     expect((await engine.wait(id)).status).toBe("completed");
   });
 
@@ -155,7 +155,7 @@ describe("sub-agents", () => {
     expect(waiting.error?.message).toContain("2 of 2 sub-agents");
     expect(await store.list({ callerResponseId: id })).toHaveLength(2);
     await store.saveBudget("all", { agents: 10 }, "total", Date.now());
-    await engine.goOnWithinBudget(id);
+    await engine.upkeep.goOnWithinBudget(id);
     expect((await engine.wait(id)).status).toBe("completed");
     expect(await store.list({ callerResponseId: id })).toHaveLength(3);
   });

@@ -1,55 +1,14 @@
 /** Conversations that grow beyond their model's window, with an endpoint that refuses what is too long. */
 import { afterEach, describe, expect, test } from "vitest";
 import type { UpstreamRequest } from "../../src/testing/upstream.ts";
-import type { ModelConfig } from "../../src/types/config.ts";
 import { DEFAULT_COMPACTION } from "../../src/types/config.ts";
-import type { CompactionItem, Entry } from "../../src/types/item.ts";
 import type { ResponseNode } from "../../src/types/response.ts";
 import { bench, closeBenches, sentMessages } from "../models/helpers.ts";
-import { engineWith, type FixtureOptions, temporaryFolder, toolOf } from "../support.ts";
+import { temporaryFolder, toolOf } from "../support.ts";
+import { answer, filler, type Talk, talkWith, text, WINDOW } from "./talk.ts";
 import { type Dialect, dialects, isSummary, promptTokens, withWindow } from "./window.ts";
 
 afterEach(closeBenches);
-
-const WINDOW = 4_000;
-const filler = (label: string, characters = 1_200) => `${label} ${"lorem ipsum ".repeat(characters / 12)}`;
-
-interface Talk {
-  bench: Awaited<ReturnType<typeof bench>>;
-  fixture: Awaited<ReturnType<typeof engineWith>>;
-  say(text: string, previous?: string): Promise<ResponseNode>;
-  items(id: string): Promise<CompactionItem[]>;
-}
-
-async function talkWith(
-  script: Parameters<typeof bench>[0],
-  config: Partial<ModelConfig> = {},
-  options: FixtureOptions = {},
-): Promise<Talk> {
-  const made = await bench(script, config);
-  const profile = { instructions: "Be brief.", defaults: {}, ...options.profile };
-  const fixture = await engineWith({ model: made.model, ...options, profile });
-  const { engine } = fixture;
-  return {
-    bench: made,
-    fixture,
-    async say(text, previous) {
-      const request = { input: text, workspace: "/", door: "test", conversation: null };
-      const { id } = await engine.start({
-        ...request,
-        ...(previous !== undefined && { previousResponseId: previous }),
-      });
-      return engine.wait(id);
-    },
-    async items(id) {
-      const { output } = await engine.get(id);
-      return output.filter((item): item is CompactionItem => item.type === "compaction");
-    },
-  };
-}
-
-const answer = (request: UpstreamRequest, number: number) =>
-  isSummary(request) ? { text: "SUMMARY: the code word is heron." } : { text: filler(`answer ${number}`, 600) };
 
 /** Turns until something was summed up. */
 async function untilCompacted({ say, items }: Talk, most = 20): Promise<ResponseNode[]> {
@@ -65,8 +24,6 @@ async function untilCompacted({ say, items }: Talk, most = 20): Promise<Response
   }
   throw new Error("nothing was summed up");
 }
-
-const text = (messages: unknown) => JSON.stringify(messages);
 
 describe("a summary, before the window is reached", () => {
   test("G10 S54 older items become one item; the newest stay, and nothing is ever refused", async () => {
@@ -346,53 +303,5 @@ describe("recall", () => {
     const found = call?.type === "mcp_call" ? (call.output ?? "") : "";
     expect(found).toContain("the code word is heron");
     expect(found).toMatch(/1 of \d+ older items fit/);
-  });
-});
-
-describe("by hand", () => {
-  test("the whole path becomes one summary, and the conversation goes on from it", async () => {
-    const talk = await talkWith(withWindow(WINDOW, answer));
-    const { engine, store } = talk.fixture;
-    const request = { workspace: "/", door: "test" };
-    const first = await engine.start({ ...request, input: "the code word is heron", conversation: "new" });
-    await engine.wait(first.id);
-    const conversation = first.conversationId ?? "";
-    const made = await engine.start({ ...request, input: [], conversation, settings: { compact: { focus: "birds" } } });
-    expect(await engine.wait(made.id)).toMatchObject({ status: "completed", previousResponseId: first.id });
-    expect(text(talk.bench.upstream.requests.at(-1)?.body.messages)).toContain("keep this: birds");
-    expect((await store.conversation(conversation))?.head).toBe(made.id);
-    const [item] = await talk.items(made.id);
-    expect(item).toMatchObject({ summary: "SUMMARY: the code word is heron.", covers: { items: 2 } });
-    const next = await engine.start({ ...request, input: "and now?", conversation });
-    expect((await engine.wait(next.id)).status).toBe("completed");
-    expect(sentMessages(talk.bench.upstream).slice(1)).toEqual([
-      { role: "user", content: "Summary of the conversation so far:\n\nSUMMARY: the code word is heron.\n\nand now?" },
-    ]);
-    // Once more: there is nothing new in it but what came since.
-    const again = await engine.start({ ...request, input: [], conversation, settings: { compact: {} } });
-    expect((await engine.wait(again.id)).status).toBe("completed");
-    const summaries = talk.bench.upstream.requests.filter(isSummary);
-    expect(text(summaries.at(-1)?.body.messages)).toContain("<summary>");
-    expect((await talk.items(again.id))[0]?.covers?.items).toBe(4);
-  });
-
-  test("a crash in the middle leaves nothing half done: it is made again", async () => {
-    const folder = temporaryFolder();
-    const talk = await talkWith(withWindow(WINDOW, answer), {}, { folder });
-    const first = await talk.say("hello");
-    const { store } = talk.fixture;
-    const hanging = await bench([{ silent: "hang" }]);
-    const other = await engineWith({ model: hanging.model, store });
-    const request = { workspace: "/", door: "test", conversation: null, previousResponseId: first.id };
-    const { id } = await other.engine.start({ ...request, input: [], settings: { compact: {} } });
-    while (hanging.upstream.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
-    await other.engine.stop();
-    const stored = await store.get(id);
-    expect(stored?.entries.filter(({ side }: Entry) => side === "output")).toEqual([]);
-    await talk.fixture.engine.resume(id);
-    expect((await talk.fixture.engine.wait(id)).status).toBe("completed");
-    expect(await talk.items(id)).toHaveLength(1);
-    const events = await store.events(id, -1, 100);
-    expect(events.map(({ sequence_number: number }) => number)).toEqual(events.map((_, index) => index));
   });
 });

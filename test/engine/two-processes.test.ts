@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import type { ModelEvent } from "../../src/types/model.ts";
+import type { ModelEvent, ModelRequest } from "../../src/types/model.ts";
 import { collect, engineWith, modelOf, say, temporaryFolder } from "../support.ts";
 
 const start = { input: "go", workspace: "/", door: "test" };
@@ -29,12 +29,13 @@ describe("whoever follows a run from another process", () => {
 
   async function twoOf(go: Promise<void>) {
     const folder = temporaryFolder();
-    async function* slowly(): AsyncIterable<ModelEvent> {
+    async function* slowly(_: ModelRequest, signal: AbortSignal): AsyncIterable<ModelEvent> {
+      const aborted = new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
       for (let number = 0; number < 20; number++) {
         yield { type: "text", delta: `word ${number} ` };
         await sleep(15);
       }
-      await go;
+      await Promise.race([go, aborted]);
       yield { type: "finish", reason: "stop" };
     }
     const runner = await engineWith({ model: modelOf([slowly]), folder });

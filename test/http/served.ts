@@ -4,12 +4,14 @@ import { join } from "node:path";
 import { type AppOptions, createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { createHttpDoor, type HttpDoor, type HttpDoorOptions } from "../../src/doors/http/server.ts";
+import { runQueued } from "../../src/runners/run-queued.ts";
 import { startUpstream, type Upstream, type UpstreamOptions, type UpstreamScript } from "../../src/testing/upstream.ts";
 import type { App } from "../../src/types/app.ts";
 import type { Token } from "../../src/types/token.ts";
 import { ensureLocalToken } from "../../src/util/local-token.ts";
 import { newToken } from "../../src/util/token.ts";
 import { later, temporaryFolder } from "../support.ts";
+import { sharedPostgres } from "../support-postgres.ts";
 
 export interface WireItem {
   id: string;
@@ -58,6 +60,26 @@ export interface ServedOptions {
   endpoint?: Upstream;
 }
 
+/**
+ * `ROTUNDA_TEST_CLUSTER=1`: the door's app runs nothing itself; another one, on the same Postgres, works on the queue.
+ */
+const inCluster = process.env.ROTUNDA_TEST_CLUSTER === "1";
+const schemas = new Map<string, string>();
+
+/** One schema for each folder: a second server finds what the first one left. */
+async function databaseOf(folder: string): Promise<string> {
+  const { url } = await sharedPostgres();
+  const schema = schemas.get(folder) ?? `served_${process.pid}_${schemas.size}`;
+  schemas.set(folder, schema);
+  return `${url}&schema=${schema}`;
+}
+
+async function startWorker(app: App): Promise<void> {
+  const run = (id: string, last: boolean) =>
+    runQueued({ app, appFor: async () => app, tell: () => undefined }, id, last);
+  await app.queue?.work({ concurrency: 64, run });
+}
+
 export async function serve(script: UpstreamScript, options: ServedOptions = {}): Promise<Served> {
   const folder = options.folder ?? temporaryFolder();
   const upstream = options.endpoint ?? (await startUpstream(script, options.upstream));
@@ -75,8 +97,13 @@ export async function serve(script: UpstreamScript, options: ServedOptions = {})
     ROTUNDA_HOME: state,
     ROTUNDA_CONFIG: file,
   };
+  if (inCluster) environment.ROTUNDA_DATABASE = await databaseOf(folder);
   const load = () => loadConfig({ workspace, environment });
-  const app = await createApp({ config: await load(), workspace, environment, load, ...options.app });
+  const makeApp = async () =>
+    createApp({ config: await load(), workspace, environment, load, queued: inCluster, ...options.app });
+  const app = await makeApp();
+  const worker = inCluster ? await makeApp() : undefined;
+  if (worker) await startWorker(worker);
   const door = createHttpDoor(app, { port: 0, accessLog: false, log: () => undefined, ...options.door });
   const url = await door.listen();
   const token = ensureLocalToken(state);
@@ -85,7 +112,7 @@ export async function serve(script: UpstreamScript, options: ServedOptions = {})
     if (stopped) return;
     stopped = true;
     await door.close({ seconds: 0 });
-    await app.close();
+    await Promise.all([app.close(), worker?.close()]);
   };
   later(stop);
   const made: Served = {

@@ -34,7 +34,7 @@ export async function goOnWithinBudgets(services: Services): Promise<number> {
     if (node.caller || node.error?.code !== "budget_reached") continue;
     const own = await appOf(services, node);
     // Another process may be quicker.
-    const running = await own.engine.goOnWithinBudget(node.id, parked).catch(() => undefined);
+    const running = await own.engine.upkeep.goOnWithinBudget(node.id, parked).catch(() => undefined);
     if (!running) continue;
     count++;
     services.limits.holdRun(running.owner, own.engine.wait(running.id));
