@@ -311,7 +311,7 @@ describe("promise 18: the old history that was appended again", () => {
 });
 
 describe("other programs", () => {
-  test("P11: Polybrain's models, with references kept and dollar signs meant", async () => {
+  test("P11 G18: Polybrain's models, with references kept and dollar signs meant", async () => {
     const here = place({ MY_KEY: "key-of-the-environment" });
     here.put(
       ".polybrain.yaml",
@@ -346,7 +346,7 @@ describe("other programs", () => {
     expect(app.config.permissions.ask).toEqual(["bash", "write"]);
   });
 
-  test("Claude Desktop, Cursor, VS Code and notion-open-agent: a folder of their files", async () => {
+  test("G18 Claude Desktop, Cursor, VS Code and notion-open-agent: a folder of their files", async () => {
     const here = place({ TOKEN: "token-1234567" });
     here.put("app/claude_desktop_config.json", { mcpServers: { files: { command: "npx", args: ["-y", "x"] } } });
     here.put("app/.cursor/mcp.json", {

@@ -249,7 +249,8 @@ test("B31 --continue, --conversation and --from: one tree, branches told apart i
   ) as Record<string, string>;
   expect(branch.conversation_id).not.toBe(first.conversation_id);
   const outline = (await run(["log"])).out;
-  expect(outline.split("\n").filter(Boolean)).toHaveLength(3);
+  // Three answers, and what they used in all.
+  expect(outline.split("\n").filter(Boolean)).toHaveLength(4);
   expect(outline).toContain(`${(branch.response_id ?? "").slice(-8)}`);
   await run(["chat", ...up.flags, "--conversation", "notes", "a"]);
   const named = JSON.parse(

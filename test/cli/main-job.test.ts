@@ -41,7 +41,8 @@ test("one turn does it all; log shows the tree, show every item, --from branches
 
   const id = /Response ID: (resp_\w+)/.exec(err)?.[1] ?? "";
   const outline = (await run(["log", id])).out.trimEnd().split("\n");
-  expect(outline).toHaveLength(2);
+  expect(outline).toHaveLength(3);
+  expect(outline[2]).toMatch(/in all: [\d,]+ tokens/);
   expect(outline[0]).toContain(`* ${id.slice(-8)}  general  main  completed  "Mend the sum."`);
   expect(outline[1]).toMatch(/↳ explore {2}main {2}completed {2}"Look for tests"/);
   const full = JSON.parse((await run(["show", id, "--json"])).out) as FullResponse;

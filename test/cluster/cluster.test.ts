@@ -122,7 +122,7 @@ describe.skipIf(!hasPostgres)("two servers and a worker", () => {
 });
 
 describe.skipIf(!hasPostgres)("kill -9", () => {
-  test("D1 of workers throughout: nothing lost, nothing doubled, every stream complete", {
+  test("D1 G21 of workers throughout: nothing lost, nothing doubled, every stream complete", {
     timeout: 240_000,
   }, async () => {
     const { cluster } = await clusterOf(

@@ -238,7 +238,7 @@ describe("SpeakMCP's keys (S6, S18, S19)", () => {
     expect(config.origins["speakmcp.groqApiKey"]).toBe(join(here.state, "settings.json"));
   });
 
-  test("promise 26: the environment wins, and its keys are never written", async () => {
+  test("G11 promise 26: the environment wins, and its keys are never written", async () => {
     const here = place({ SPEAKMCP_OPENAI_API_KEY: "key-of-the-environment" });
     put(here, {
       openaiApiKey: "key-of-the-file",
@@ -321,7 +321,7 @@ describe("SpeakMCP's keys (S6, S18, S19)", () => {
   });
 });
 
-test("secrets are masked at any depth", () => {
+test("G11 secrets are masked at any depth", () => {
   const masked = maskSecrets({
     speakmcp: { openaiApiKey: "sk-0123456789abcdef", mcpMaxIterations: 3 },
     mcpServers: {

@@ -154,7 +154,7 @@ async function checkAnswer(
 }
 
 describe.each(databases)("on $name", ({ fresh }) => {
-  test("D1 killed before and after every commit: nothing told is lost, nothing happens twice, every run ends", async () => {
+  test("D1 G1 killed before and after every commit: nothing told is lost, nothing happens twice, every run ends", async () => {
     const unharmed = await sceneOn(await fresh());
     const { stderr } = await runChild(unharmed);
     const commits = told(unharmed.observed).at(-1)?.commits ?? 0;

@@ -31,7 +31,7 @@ const builtin = () =>
   });
 
 describe("a budget that is used up", () => {
-  test("G15 makes the next call wait, says why, and lets it go on when it is raised", async () => {
+  test("makes the next call wait, says why, and lets it go on when it is raised", async () => {
     const tool = toolOf("look", async () => ({ text: "seen" }));
     const model = modelOf([using(callOf(["look", {}]), 900, 200), using(say("done"), 300)]);
     const budgets: BudgetConfig[] = [{ for: "profile/general", tokens: 1_000 }];
@@ -114,7 +114,7 @@ describe("a budget that is used up", () => {
 });
 
 describe("sub-agents", () => {
-  test("T14 ten beside each other go over a budget by at most one call each, and wait together", async () => {
+  test("T14 G20 ten beside each other go over a budget by at most one call each, and wait together", async () => {
     let [now, most] = [0, 0];
     const answer: Answer = async function* ({ history }) {
       if (JSON.stringify(history).includes("send them")) return yield* using(tasks(10), 1_000);

@@ -14,7 +14,7 @@ function hanging(): ReturnType<typeof modelOf> {
   ]);
 }
 
-test("B32 cancel ends the model's call, keeps the text, and the stream has its end", async () => {
+test("B32 G7 G16 cancel ends the model's call, keeps the text, and the stream has its end", async () => {
   const { engine } = await engineWith({ model: hanging() });
   const { id } = await engine.start(start);
   const seen = collect(engine.watch(id));

@@ -8,7 +8,7 @@ const workspace = temporaryFolder;
 const start = { door: "test", workspace: "/" };
 
 describe("a turn", () => {
-  test("B8 N14 ends on the model's own stop, after its calls", async () => {
+  test("B8 G19 N14 ends on the model's own stop, after its calls", async () => {
     const model = modelOf([callOf(["echo", { a: 1 }]), say("done")]);
     const echo = toolOf("echo", async (input) => ({ text: JSON.stringify(input) }));
     const { engine } = await engineWith({ model, toolList: [echo] });
@@ -42,7 +42,7 @@ describe("a turn", () => {
     }
   });
 
-  test("B7 U26 a failed tool and an unknown one tell the model their error", async () => {
+  test("B7 G13 U26 a failed tool and an unknown one tell the model their error", async () => {
     const model = modelOf([callOf(["broken", {}], ["nope", {}]), say("sorry")]);
     const broken = toolOf("broken", async () => {
       throw new Error("disk on fire");
@@ -165,7 +165,7 @@ describe("limits", () => {
     expect(output[199]).toMatchObject({ status: "incomplete", error: "not run: more than 64 calls in one answer" });
   });
 
-  test("B34 wall time ends a model that hangs, and the partial text is kept", async () => {
+  test("B34 G7 wall time ends a model that hangs, and the partial text is kept", async () => {
     const model = modelOf([
       async function* (_request, signal) {
         yield { type: "text", delta: "beginning" } as const;

@@ -19,7 +19,7 @@ async function fixture(options: { keep?: number; profileKeep?: string } = {}) {
   return { clock, engine, store, turn };
 }
 
-test("what is older than it is kept is deleted; its id and hash remain while something goes on from it", async () => {
+test("G23 what is older than it is kept is deleted; its id and hash remain while something goes on from it", async () => {
   const { clock, engine, store, turn } = await fixture({ keep: 30 * DAY });
   const old = await turn();
   const root = await turn();

@@ -52,7 +52,7 @@ test("moments that passed while nobody looked lead to one", async () => {
   expect(await tick()).toEqual([]);
 });
 
-test("two servers that look at once, and one that died before it wrote down that it had started, start it once", async () => {
+test("G22 two servers that look at once, and one that died before it wrote down that it had started, start it once", async () => {
   const { clock, engine, store, parts, tick } = await fixture(scheduleOf());
   const other = createEngine(parts);
   later(() => other.stop());

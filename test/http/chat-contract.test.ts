@@ -73,7 +73,7 @@ describe("what would change the answer and cannot be done is a 400 that names it
 });
 
 describe("chunks", () => {
-  test("the role first, indexes of calls, one finish_reason, usage in a chunk without choices", async () => {
+  test("G6 the role first, indexes of calls, one finish_reason, usage in a chunk without choices", async () => {
     const served = await serve([
       { reasoning: "hm", text: "Both.", calls: [call, { ...call, id: "call_2" }], interleave: true },
     ]);

@@ -149,7 +149,7 @@ const query = fc.dictionary(
   { maxKeys: 3 },
 );
 
-test("every route of the table, by chance", { timeout: 240_000 }, async () => {
+test("G14 every route of the table, by chance", { timeout: 240_000 }, async () => {
   const served = await serve([{ text: "hello" }]);
   const { door, url, token } = served;
   const named = await served.newToken();

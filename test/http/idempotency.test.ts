@@ -7,7 +7,7 @@ const key = (value: string, body: unknown = {}): RequestInit => ({
   headers: { "idempotency-key": value },
 });
 
-test("K3 the same key gives the same answer: while it runs, afterwards, and not for another body", async () => {
+test("K3 G4 the same key gives the same answer: while it runs, afterwards, and not for another body", async () => {
   const { request, demo, app, token } = await openDoor();
   const first = request("/demo/effects", key("k1", { wait: true }));
   await expect.poll(() => demo.effects).toBe(1);

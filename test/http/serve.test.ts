@@ -112,7 +112,7 @@ test("it does not open wider than was meant", SLOW, async () => {
     ["--auth", "none", "--behind-proxy"],
     ["--cors", "*"],
     ["--port", "70000"],
-    ["--database", "postgres://x"],
+    ["--database", "mysql://x"],
   ]) {
     const ended = await place.run(["serve", ...flags]);
     expect([flags, ended.code, ended.out]).toEqual([flags, 2, ""]);

@@ -72,7 +72,7 @@ describe("cached tool lists", () => {
 });
 
 describe("starting", () => {
-  it("B12 all servers start at once: three that each wait for the others' processes all come up", async () => {
+  it("B12 G8 all servers start at once: three that each wait for the others' processes all come up", async () => {
     const directory = temporaryDirectory();
     const servers = ["one", "two", "three"].map((name) => {
       const meeting = join(directory, "meeting");

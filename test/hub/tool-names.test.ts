@@ -8,7 +8,7 @@ function named(server: string, serverName: string) {
   return { name: toolName(server, serverName), server, serverName };
 }
 
-describe("M14, N12: tool names", () => {
+describe("M14 G13, N12: tool names", () => {
   it("keeps a plain pair as server__tool and splits it at the first __", () => {
     expect(toolName("notion", "get_page")).toBe("notion__get_page");
     expect(parseToolName("notion__get_page")).toEqual({ server: "notion", tool: "get_page" });

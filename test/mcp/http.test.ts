@@ -129,7 +129,7 @@ describe.each<Era>(["legacy", "auto"])("a client that speaks %s", (era) => {
     expect(cancelled.text).toBe(`Task ${idIn(answer.text)} cancelled successfully`);
   });
 
-  test("consensus asks several models at once and has their answers compared", async () => {
+  test("G15 consensus asks several models at once and has their answers compared", async () => {
     const { server } = await serving(echo);
     const client = await connectHttp(server.url, { era, token: server.token });
     const answer = await call(client, "consensus", { prompt: "why?", modelIds: ["test-model", "demo", "none"] });

@@ -184,7 +184,7 @@ describe("the HTTP contract", () => {
     });
   });
 
-  test("P5 B4: ids are long and never collide; P7 B5: a message of 2 MB passes", async () => {
+  test("P5 B4 G12: ids are long and never collide; P7 B5 G14: a message of 2 MB passes", async () => {
     const { server } = await serving();
     const client = await connectHttp(server.url, { token: server.token });
     const said = await call(client, "chat", { message: "x".repeat(2_000_000) });
@@ -192,7 +192,7 @@ describe("the HTTP contract", () => {
     expect(JSON.parse(said.text).conversationId).toMatch(/^conv_\w{20,}$/);
   });
 
-  test.each([16, 256])("B1: %i clients at once are all served, while one model hangs", async (count) => {
+  test.each([16, 256])("B1 G9: %i clients at once are all served, while one model hangs", async (count) => {
     const { server } = await serving(async ({ body }) => {
       if (JSON.stringify(body).includes("hang")) await new Promise((resolve) => setTimeout(resolve, 600_000).unref());
       return echo({ body });

@@ -80,7 +80,7 @@ test.each(["legacy", "auto"] as const)("C1 P10: over stdio a client of %s asks, 
   expect(answer.text).toMatch(/^an answer\n\nResponse ID: resp_/);
 });
 
-test("B2 P15: the turn runs in a server that is started for it, and outlives the editor", async () => {
+test("B2 G3 P15: the turn runs in a server that is started for it, and outlives the editor", async () => {
   const { promise: release, resolve } = Promise.withResolvers<void>();
   const at = await place(async () => {
     await release;
