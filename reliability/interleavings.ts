@@ -13,10 +13,11 @@ import { isEnd, type RunEvent } from "../src/types/event.ts";
 import { none, type Outcome, type Part, type Setting } from "./part.ts";
 import { Process, type World } from "./scheduled.ts";
 
-const IN_CI = 60;
+const IN_CI = 200;
 const ops = [
   "start",
-  "start",
+  "effect",
+  "effect",
   "effect",
   "asked",
   "goOn",
@@ -27,6 +28,7 @@ const ops = [
   "watch",
   "delete",
   "kill",
+  "kill",
 ] as const;
 
 interface Command {
@@ -34,7 +36,7 @@ interface Command {
   at: number;
 }
 
-const commandsArbitrary = fc.array(fc.record({ op: fc.constantFrom(...ops), at: fc.nat(20) }), {
+const commandsArbitrary = fc.array(fc.record({ op: fc.constantFrom(...ops), at: fc.nat(40) }), {
   minLength: 2,
   maxLength: 10,
 });
@@ -61,7 +63,8 @@ class Trial {
   async run(commands: readonly Command[]): Promise<void> {
     await Promise.all(
       commands.map(async ({ op, at }) => {
-        await this.#world.scheduler.schedule(Promise.resolve(), op);
+        // Not all at the very beginning: the later, the more has gone on before.
+        for (let step = 0; step <= at; step++) await this.#world.scheduler.schedule(Promise.resolve(), op);
         // A refusal (it has ended, it is another's) is an answer like any other.
         await this.#act(op, at).catch(() => undefined);
       }),
@@ -191,6 +194,8 @@ async function trial(scheduler: fc.Scheduler, commands: readonly Command[], fold
     world.held = false;
     const ending = one.end();
     await scheduler.waitFor(Promise.race([ending, sleep(5_000)]));
+    // What a dead process still held in its hand.
+    await scheduler.waitIdle();
   }
 }
 

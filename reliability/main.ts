@@ -23,6 +23,7 @@ import type { Part } from "./part.ts";
 import { poison } from "./poison.ts";
 import { power } from "./power.ts";
 import { processes } from "./processes.ts";
+import { soakPart } from "./soak.ts";
 import { upgrade } from "./upgrade.ts";
 
 const parts: readonly Part[] = [
@@ -37,6 +38,7 @@ const parts: readonly Part[] = [
   upgrade,
   power,
   interleavings,
+  soakPart,
   mutantsPart,
 ];
 

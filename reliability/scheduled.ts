@@ -42,7 +42,7 @@ export class Process {
   private constructor(world: World, store: Store) {
     this.#world = world;
     this.store = store;
-    this.engine = createEngine(partsOf(world, this.#behind(store)));
+    this.engine = createEngine(partsOf(world, this.#behind(store), () => this.#isDead));
   }
 
   static async begin(world: World): Promise<Process> {
@@ -97,8 +97,8 @@ export class Process {
   }
 }
 
-function partsOf(world: World, store: Store): EngineParts {
-  const tools = [toolOf(world, "append", "run"), toolOf(world, "append_asked", "run")];
+function partsOf(world: World, store: Store, isDead: () => boolean): EngineParts {
+  const tools = [toolOf(world, "append", isDead), toolOf(world, "append_asked", isDead)];
   return {
     store,
     models: { get: async () => model(world) },
@@ -127,17 +127,18 @@ function partsOf(world: World, store: Store): EngineParts {
   };
 }
 
-function toolOf(world: World, name: string, access: Tool["access"]): Tool {
+function toolOf(world: World, name: string, isDead: () => boolean): Tool {
   return {
     name,
     server: "rotunda",
     serverName: name,
     description: "Appends a line",
     input: { type: "object" },
-    access,
+    access: "run",
     repeatable: false,
     async run({ line }) {
       await hold(world, Promise.resolve(), "tool begins");
+      if (isDead()) throw new Error("the process is dead");
       world.effects.push(String(line));
       await hold(world, Promise.resolve(), "tool ends");
       return { text: "appended" };

@@ -81,8 +81,9 @@ function spawnRotunda(
   place: Place,
   args: readonly string[],
   before: readonly string[] = [],
+  node: readonly string[] = [],
 ): ChildProcess {
-  const [command = process.execPath, ...rest] = [...before, process.execPath, build.rotunda, ...args];
+  const [command = process.execPath, ...rest] = [...before, process.execPath, ...node, build.rotunda, ...args];
   return spawn(command, rest, { cwd: place.workspace, env: place.environment, stdio: ["ignore", "pipe", "pipe"] });
 }
 
@@ -109,6 +110,8 @@ export interface ServerOptions {
   /** A program with arguments that starts it. */
   before?: readonly string[];
   flags?: readonly string[];
+  /** Flags of Node itself. */
+  node?: readonly string[];
 }
 
 /** One server, at one address as long as it lives, and in all its lives. */
@@ -145,9 +148,15 @@ export class Server {
 
   /** Resolves when it listens, with the milliseconds that it took. Throws with its words where it does not. */
   async start(): Promise<number> {
-    const { build, place, before, flags = [] } = this.#options;
+    const { build, place, before, node, flags = [] } = this.#options;
     const began = performance.now();
-    const child = spawnRotunda(build, place, ["serve", "--port", String(this.#port), "--quiet", ...flags], before);
+    const child = spawnRotunda(
+      build,
+      place,
+      ["serve", "--port", String(this.#port), "--quiet", ...flags],
+      before,
+      node,
+    );
     this.#child = child;
     this.starts++;
     const end = ended(child, 3_600_000);

@@ -275,3 +275,11 @@ export async function again<T>(go: () => Promise<T>): Promise<T> {
     }
   }
 }
+
+/** A response that waited is left to whoever takes it next. */
+export async function leaveWaiting(store: Store, run: Run): Promise<void> {
+  run.stopwatch.stop();
+  run.patch({ status: "in_progress", error: null });
+  await run.commit();
+  await store.release(run.node.id, run.lease);
+}

@@ -26,7 +26,7 @@ import { parked } from "../util/parked.ts";
 import { newProcessName } from "../util/process-name.ts";
 import { advance, hasNews, toolsOf } from "./advance.ts";
 import { askPerson, type Desk } from "./ask-person.ts";
-import { afterCut, again, awaitTurn } from "./begin.ts";
+import { afterCut, again, awaitTurn, leaveWaiting } from "./begin.ts";
 import { BudgetGate } from "./budget.ts";
 import { cancelAll } from "./cancel-all.ts";
 import { createResponse } from "./create.ts";
@@ -38,7 +38,7 @@ import { existingNode, fullResponse, hasEnded, resolveId } from "./lookup.ts";
 import type { EngineParts } from "./parts.ts";
 import { Pulse } from "./pulse.ts";
 import { recordRun } from "./record.ts";
-import { recover } from "./recover.ts";
+import { take } from "./recover.ts";
 import { Run, type Stop } from "./run.ts";
 import { SetAside } from "./set-aside.ts";
 import { outputText } from "./text.ts";
@@ -189,8 +189,11 @@ class LocalEngine implements Engine {
     const node = runner && !this.#runs.has(id) ? await existingNode(store, id) : undefined;
     const here = !node || node.caller !== null || (approver !== undefined && approver !== parked);
     if (here || node.endedAt !== null || !runner?.takes(node, this.#runs.size)) return this.run(id, approver);
-    if (!this.#pulse.isAlive(await store.leaseOf(id))) await runner.submit(node);
-    return node;
+    if (this.#pulse.isAlive(await store.leaseOf(id))) return node;
+    // From now on it does not wait any more, for whoever asks.
+    if (node.status === "waiting") await leaveWaiting(store, await this.#take(id));
+    await runner.submit(node);
+    return existingNode(store, id);
   }
 
   async run(id: string, approver?: Approver): Promise<ResponseNode> {
@@ -225,18 +228,8 @@ class LocalEngine implements Engine {
     return run.node;
   }
 
-  /** The response as a run of this process. What is stored is read only once it is ours: before, it may still change. */
-  async #take(id: string, approver: Approver | undefined): Promise<Run> {
-    const { store } = this.#parts;
-    // Whoever leaves a response alive gives its lease up; a lease that is still there is that of a crash.
-    const crashed = (await store.leaseOf(id)) !== undefined;
-    const lease = await store.claim(id, this.#processName);
-    const stored = lease && (await store.get(id));
-    if (!stored)
-      throw new RotundaError("owned_elsewhere", `response ${id} is being run by another process, or has ended`);
-    const run = await recover({ store, stored, lease, approver });
-    run.patch({ restarts: crashed ? run.node.restarts + 1 : 0 });
-    return run;
+  #take(id: string, approver?: Approver): Promise<Run> {
+    return take(this.#parts.store, id, this.#processName, approver);
   }
 
   // ---- watch
@@ -342,7 +335,11 @@ class LocalEngine implements Engine {
     for (const child of await store.list({ callerResponseId: id, limit: 1_000 })) {
       if (child.endedAt === null) await this.#end(child.id, stop);
     }
-    const run = await this.#take(id, undefined);
+    const run = await this.#take(id).catch(async (error: unknown) => {
+      // A worker was quicker: it is told, as if it had had it all along.
+      if (!this.#pulse.isAlive(await store.leaseOf(id))) throw error;
+    });
+    if (!run) return this.#end(id, stop);
     run.stop(stop);
     this.#begin(run);
     await run.finished;

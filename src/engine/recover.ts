@@ -6,6 +6,7 @@
  */
 
 import type { Approver } from "../types/engine.ts";
+import { RotundaError } from "../types/error.ts";
 import type { RunEvent } from "../types/event.ts";
 import type { Entry, Item } from "../types/item.ts";
 import type { Lease, Store, StoredResponse } from "../types/store.ts";
@@ -24,6 +25,23 @@ export interface RecoverOptions {
   stored: StoredResponse;
   lease: Lease;
   approver: Approver | undefined;
+}
+
+/**
+ * The response as a run of this process. What is stored is read only once it is ours: before, it may still change.
+ * Throws `owned_elsewhere` where another process has it, or it has ended.
+ */
+export async function take(store: Store, id: string, process: string, approver: Approver | undefined): Promise<Run> {
+  // Whoever leaves a response alive gives its lease up; a lease that is still there is that of a crash.
+  const crashed = (await store.leaseOf(id)) !== undefined;
+  const lease = await store.claim(id, process);
+  const stored = lease && (await store.get(id));
+  if (!stored) {
+    throw new RotundaError("owned_elsewhere", `response ${id} is being run by another process, or has ended`);
+  }
+  const run = await recover({ store, stored, lease, approver });
+  run.patch({ restarts: crashed ? run.node.restarts + 1 : 0 });
+  return run;
 }
 
 export async function recover({ store, stored, lease, approver }: RecoverOptions): Promise<Run> {

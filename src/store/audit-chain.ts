@@ -25,6 +25,11 @@ function chained(before: string, body: string): string {
   return hash("sha256", before + body);
 }
 
+/** Whether a record does not follow on the one whose hash was `before`. */
+export function chainFault(before: string, own: string, body: string): boolean {
+  return chained(before, body) !== own;
+}
+
 /** What the next record comes after. `there`: the highest number in the log. */
 export function lastOf(end: AuditEnd | undefined, there: number): AuditEnd {
   // Records that are gone leave a gap; a note that is gone, or one that knows less than there is, leaves a break.

@@ -8,10 +8,8 @@ import { existsSync, statSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { setImmediate } from "node:timers/promises";
 import type { DamagedResponse, Examination } from "../types/doctor.ts";
-import type { RunEvent } from "../types/event.ts";
-import { isEnd } from "../types/event.ts";
 import type { Item } from "../types/item.ts";
-import { decodeEvents } from "./codec.ts";
+import { logFaultOf } from "./log-check.ts";
 import { type EntryRow, ERASED, entryOf, hashOf, nodeOf, PLACES, type ResponseRow } from "./rows.ts";
 
 /** Responses that are looked at before others get their turn. */
@@ -137,45 +135,9 @@ function faultOf(db: DatabaseSync, row: ResponseRow): Omit<DamagedResponse, "id"
 function logFault(db: DatabaseSync, row: ResponseRow, rows: readonly EntryRow[]): string | undefined {
   const items: Item[] = [];
   for (const entry of rows) if (entry.side === 1) items[entry.position] = entryOf(entry, row.id).item;
-  let next = 0;
-  const told = new Map<string, string>();
-  let last: RunEvent | undefined;
-  try {
-    const sql = "SELECT key & 16777215 AS first, last, body FROM events WHERE key BETWEEN ? AND ? ORDER BY key";
-    const stored = db.prepare(sql).iterate(row.number * PLACES, row.number * PLACES + PLACES - 1);
-    for (const { first, last: end, body } of stored as Iterable<{ first: number; last: number; body: string }>) {
-      if (first !== next) return `its log has a gap at ${next}`;
-      const events = decodeEvents(first, body, (index) => items[index]);
-      next = first + events.length;
-      if (end !== next - 1) return `its log does not hold as many events at ${first} as it says`;
-      last = events.at(-1) ?? last;
-      for (const event of events) {
-        if (!("delta" in event)) continue;
-        const key = `${event.output_index} ${event.content_index} ${event.type}`;
-        told.set(key, (told.get(key) ?? "") + event.delta);
-      }
-    }
-  } catch (error) {
-    return `its log cannot be read: ${error instanceof Error ? error.message : String(error)}`;
-  }
-  if (row.ended_at === null) return undefined;
-  if (!last || !isEnd(last)) return "its log has no end";
-  for (const [key, text] of told) {
-    const [index = "", content = "", type = ""] = key.split(" ");
-    const whole = textIn(items[Number(index)], Number(content), type);
-    if (whole !== undefined && whole !== text) return `its log does not say what item ${index} says`;
-  }
-  return undefined;
-}
-
-/** The text that the deltas of a type make up. Undefined: nothing to compare with. */
-function textIn(item: Item | undefined, content: number, type: string): string | undefined {
-  if (!item) return undefined;
-  if (type.endsWith("arguments.delta")) return "arguments" in item ? item.arguments : undefined;
-  if (item.type === "reasoning") return item.content[content]?.text;
-  const part = item.type === "message" ? item.content[content] : undefined;
-  if (!part) return undefined;
-  return part.type === "refusal" ? part.refusal : "text" in part ? part.text : undefined;
+  const sql = "SELECT key & 16777215 AS first, last, body FROM events WHERE key BETWEEN ? AND ? ORDER BY key";
+  const stored = db.prepare(sql).iterate(row.number * PLACES, row.number * PLACES + PLACES - 1);
+  return logFaultOf(stored as Iterable<{ first: number; last: number; body: string }>, items, row.ended_at !== null);
 }
 
 /** Columns that hold JSON, or nothing. */

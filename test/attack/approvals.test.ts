@@ -223,7 +223,8 @@ test("the wait is counted once, however many questions there were", async () => 
     await engine.resume(id);
   }
   const node = await engine.wait(id);
-  expect(node.waited).toBe(2_000_000);
+  // The time that it really ran, a few milliseconds, is not part of it.
+  expect(Math.abs(node.waited - 2_000_000)).toBeLessThan(1_000);
 });
 
 test("a cancelled response leaves no question behind that can still be answered", async () => {

@@ -6,7 +6,7 @@ import type { UpstreamScript } from "../../src/testing/upstream.ts";
 import type { Elicitation } from "../../src/types/elicitation.ts";
 import { type Scope, scopes } from "../../src/types/token.ts";
 import { later } from "../support.ts";
-import { type Served, type ServedOptions, serve } from "./served.ts";
+import { inCluster, type Served, type ServedOptions, serve } from "./served.ts";
 
 const SLOW = { timeout: 60_000 };
 const fixture = join(import.meta.dirname, "../fixtures/mcp/asking.ts");
@@ -62,7 +62,8 @@ async function textOf(served: Served, id: string): Promise<string> {
   return served.app.engine.textOf(await served.app.engine.get(id));
 }
 
-describe.each(["both", "modern"])("a server that speaks %s", (era) => {
+// With a queue the server that asks stands behind a worker, whose questions only that worker lists.
+describe.skipIf(inCluster).each(["both", "modern"])("a server that speaks %s", (era) => {
   test("its question is listed, answered over HTTP, and the tool goes on", SLOW, async () => {
     const served = await attended(era, calls("asking__confirm"));
     const id = await start(served);

@@ -63,7 +63,7 @@ export interface ServedOptions {
 /**
  * `ROTUNDA_TEST_CLUSTER=1`: the door's app runs nothing itself; another one, on the same Postgres, works on the queue.
  */
-const inCluster = process.env.ROTUNDA_TEST_CLUSTER === "1";
+export const inCluster = process.env.ROTUNDA_TEST_CLUSTER === "1";
 const schemas = new Map<string, string>();
 
 /** One schema for each folder: a second server finds what the first one left. */

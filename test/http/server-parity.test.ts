@@ -7,7 +7,7 @@ import { startUpstream } from "../../src/testing/upstream.ts";
 import { hostileScript } from "../hub/support.ts";
 import { later, temporaryFolder } from "../support.ts";
 import { startBackground, startServer } from "./process.ts";
-import { serve } from "./served.ts";
+import { inCluster, serve } from "./served.ts";
 
 async function endpoint(script: Parameters<typeof startUpstream>[0]) {
   const upstream = await startUpstream(script);
@@ -171,7 +171,8 @@ test("a run that waits for a person waits again after a restart, and goes on whe
   expect(readFileSync(join(folder, "workspace", "a.txt"), "utf8")).toBe("hello");
 }, 30_000);
 
-test("taking up: what lives elsewhere is left alone", async () => {
+// With a queue nothing is taken up here.
+test.skipIf(inCluster)("taking up: what lives elsewhere is left alone", async () => {
   const served = await serve([{ silent: "hang" }]);
   const { id } = await served.respond({ model: "test-model", input: "Hi", background: true });
   const tell = () => undefined;

@@ -11,6 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { openPostgresStore } from "../../src/store/postgres.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 import type { RunEvent } from "../../src/types/event.ts";
+import type { Entry } from "../../src/types/item.ts";
 import type { Store } from "../../src/types/store.ts";
 import { freshSchema, hasPostgres, startPostgres } from "../support-postgres.ts";
 import { batchOf, begin, messageEntry } from "./support.ts";
@@ -23,10 +24,11 @@ async function steps(store: Store, runs: number, withItem: boolean): Promise<num
   const until = performance.now() + SECONDS * 1_000;
   const run = async () => {
     const { node } = await begin(store);
+    const { item } = messageEntry("output", "a step's result ".repeat(8));
     let count = 0;
     while (performance.now() < until) {
       const event: RunEvent = { type: "response.in_progress", sequence_number: count + 1 };
-      const entries = withItem ? [messageEntry("output", "a step's result ".repeat(8), count)] : [];
+      const entries: Entry[] = withItem ? [{ side: "output", position: count, turn: 1, item, meta: {} }] : [];
       await store.append(batchOf(node.id, { events: [event], entries }), true);
       count++;
     }
