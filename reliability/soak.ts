@@ -6,6 +6,7 @@
  */
 import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { makeBuild } from "./build.ts";
 import { Client } from "./client.ts";
 import { question, startEndpoint, type Wish } from "./endpoint.ts";
 import { Chance, none, type Outcome, type Part, type Setting } from "./part.ts";
@@ -19,6 +20,13 @@ const WARM_UP = 0.4;
 const POINTS = 12;
 /** Megabytes for ten thousand turns. */
 const SLOPE = 1;
+/** Turns that fill the cache of histories by themselves. With fewer, it is built smaller: it would look like a leak. */
+const FILLS = 50_000;
+const SMALL_CACHE = {
+  file: "src/engine/history.ts",
+  from: "const CACHE_LIMIT = 20_000;",
+  to: "const CACHE_LIMIT = 200;",
+};
 /** Turns after which the MCP server is killed. */
 const KILL_EVERY = 250;
 
@@ -117,9 +125,13 @@ function countsOf(names: readonly string[]): Map<string, number> {
   return counts;
 }
 
+/** Connections that idle on both sides for the next request: one for each client, and one to the model for each. */
+const IDLE = 2 * AT_ONCE + 4;
+
 /** Handles that there are more of than before. */
 function leftOver(before: readonly string[], after: readonly string[]): string[] {
   const then = countsOf(before);
+  then.set("TCPSocketWrap", Math.max(IDLE, then.get("TCPSocketWrap") ?? 0));
   return [...countsOf(after)]
     .filter(([name, count]) => count > (then.get(name) ?? 0))
     .map(([name, count]) => `${name}: ${then.get(name) ?? 0}, then ${count}`);
@@ -146,6 +158,16 @@ async function afterwards({ server, place, faults }: Soak): Promise<void> {
 
 async function run(setting: Setting): Promise<Outcome> {
   const all = setting.cycles ?? IN_CI;
+  if (all >= FILLS) return soak(setting, all);
+  const build = await makeBuild([SMALL_CACHE]);
+  try {
+    return await soak({ ...setting, build }, all);
+  } finally {
+    build.remove();
+  }
+}
+
+async function soak(setting: Setting, all: number): Promise<Outcome> {
   const endpoint = await startEndpoint();
   const meter = join(setting.build.folder, `meter-${process.pid}`);
   const place = makePlace({
@@ -161,7 +183,7 @@ async function run(setting: Setting): Promise<Outcome> {
   const server = await Server.on({ build: setting.build, place, node: ["--expose-gc"] });
   const client = new Client(() => [server], new Chance(setting.seed));
   const counts = { turns: 0, calls: 0, cuts: 0, restarts: 0 };
-  const soak: Soak = { server, client, place, chance: new Chance(setting.seed), faults: [], counts };
+  const scene: Soak = { server, client, place, chance: new Chance(setting.seed), faults: [], counts };
   const clear = () => {
     endpoint.requests.length = 0;
   };
@@ -169,11 +191,11 @@ async function run(setting: Setting): Promise<Outcome> {
   mkdirSync(temporary);
   try {
     await server.start();
-    await turns(soak, Math.round(all * WARM_UP), clear);
+    await turns(scene, Math.round(all * WARM_UP), clear);
     const first = await measure(server, meter);
     let last = first;
     for (let point = 0; point < POINTS; point++) {
-      await turns(soak, Math.round((all * (1 - WARM_UP)) / POINTS), clear);
+      await turns(scene, Math.round((all * (1 - WARM_UP)) / POINTS), clear);
       last = await measure(server, meter);
       points.push({ x: counts.turns / 10_000, y: last.heapUsed / 1_000_000 });
       if (point % 4 === 3) setting.tell(`${counts.turns} of ${all} turns, heap ${(last.heapUsed / 1e6).toFixed(1)} MB`);
@@ -183,17 +205,17 @@ async function run(setting: Setting): Promise<Outcome> {
       last = await measure(server, meter);
       return leftOver(first.resources, last.resources).length === 0;
     });
-    for (const text of leftOver(first.resources, last.resources)) soak.faults.push(`handles are left over: ${text}`);
-    await afterwards(soak);
+    for (const text of leftOver(first.resources, last.resources)) scene.faults.push(`handles are left over: ${text}`);
+    await afterwards(scene);
   } finally {
     server.signal("SIGKILL");
     await endpoint.close();
-    if (soak.faults.length === 0) place.remove();
+    if (scene.faults.length === 0) place.remove();
     else setting.tell(`the place is ${place.folder}`);
   }
   const slope = slopeOf(points);
   return {
-    faults: soak.faults,
+    faults: scene.faults,
     figures: [
       { what: "turns", value: counts.turns },
       { what: "of these with a tool call / whose client went away", value: `${counts.calls} / ${counts.cuts}` },
@@ -204,7 +226,7 @@ async function run(setting: Setting): Promise<Outcome> {
         goal: `≤ ${SLOPE} MB`,
         ok: slope <= SLOPE,
       },
-      none("handles, processes and files left over, failures", soak.faults.length),
+      none("handles, processes and files left over, failures", scene.faults.length),
     ],
   };
 }

@@ -11,6 +11,8 @@ import type { RunEvent } from "../types/event.ts";
 import type { Entry, Item } from "../types/item.ts";
 import type { Lease, Store, StoredResponse } from "../types/store.ts";
 import { closeText } from "./answer.ts";
+import { firstEvents } from "./begin.ts";
+import { isCall } from "./next.ts";
 import { Run } from "./run.ts";
 
 interface OpenItem {
@@ -32,25 +34,27 @@ export interface RecoverOptions {
  * Throws `owned_elsewhere` where another process has it, or it has ended.
  */
 export async function take(store: Store, id: string, process: string, approver: Approver | undefined): Promise<Run> {
-  // Whoever leaves a response alive gives its lease up; a lease that is still there is that of a crash.
-  const crashed = (await store.leaseOf(id)) !== undefined;
   const lease = await store.claim(id, process);
   const stored = lease && (await store.get(id));
   if (!stored) {
     throw new RotundaError("owned_elsewhere", `response ${id} is being run by another process, or has ended`);
   }
   const run = await recover({ store, stored, lease, approver });
-  run.patch({ restarts: crashed ? run.node.restarts + 1 : 0 });
+  // Whoever leaves a response alive gives its lease up; one that was still there is that of a crash.
+  const restarts = lease.crashed ? run.node.restarts + 1 : 0;
+  if (restarts !== run.node.restarts) run.patch({ restarts });
   return run;
 }
 
 export async function recover({ store, stored, lease, approver }: RecoverOptions): Promise<Run> {
-  const events = await allEvents(store, stored.node.id);
+  const isFresh = stored.node.status === "queued" && stored.entries.every(({ side }) => side === "input");
+  // Nothing has happened yet: its log is the beginning that every queued one has.
+  const events = isFresh ? firstEvents(stored.node, []) : await allEvents(store, stored.node.id);
   const input = stored.entries.filter((entry) => entry.side === "input");
   const options = { approver, nextSequence: events.length, events: events.slice(-1_000) };
   const run = new Run(store, stored.node, input, lease, options);
-  run.delegated = true;
   for (const entry of stored.entries) if (entry.side === "output") run.output[entry.position] = entry;
+  run.delegated = run.output.some((entry) => entry && isCall(entry));
   const turn = stored.entries.reduce((highest, entry) => Math.max(highest, entry.turn), 0);
   const finished = stored.entries.some((entry) => entry.turn === turn && entry.meta.finish !== undefined);
   for (const open of openItems(events, run.output)) close(run, open, Math.max(1, finished ? turn + 1 : turn));

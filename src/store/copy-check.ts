@@ -4,8 +4,9 @@
  * Invariant: nothing passes whose texts do not give its hash, that could not have been written here, or whose log says
  * something else than its items. Both databases ask here, so that they refuse the same.
  */
-import { RotundaError } from "../types/error.ts";
+
 import type { EntryCopy, FoundCopy, Pasted, ResponseCopy } from "../types/copy.ts";
+import { RotundaError } from "../types/error.ts";
 import type { Item } from "../types/item.ts";
 import { isJsonObject } from "../types/json.ts";
 import { isId } from "../util/ids.ts";
@@ -132,10 +133,22 @@ export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 
-/** Throws `storage_damaged`. */
-export function checkCopy(copy: ResponseCopy): void {
-  const fault = faultOf(copy);
-  if (fault !== undefined) throw refused(copy, fault);
+/** Those before the first one that cannot be trusted, and why it is refused. */
+export function soundOnes(copies: readonly ResponseCopy[]): { sound: ResponseCopy[]; refusal?: RotundaError } {
+  const sound: ResponseCopy[] = [];
+  for (const copy of copies) {
+    const fault = faultOf(copy);
+    if (fault !== undefined) return { sound, refusal: refused(copy, fault) };
+    sound.push(copy);
+  }
+  return { sound };
+}
+
+const refusals = new WeakSet<object>();
+
+/** What `judge` has thrown, and not the database. */
+export function isRefusal(error: unknown): boolean {
+  return typeof error === "object" && error !== null && refusals.has(error);
 }
 
 /**
@@ -163,7 +176,9 @@ export function judge(
 
 function refused({ id }: ResponseCopy, why: string): RotundaError {
   const name = isText(id) ? id.slice(0, 80) : "?";
-  return new RotundaError("storage_damaged", `response ${name} is refused: ${why}`, {
+  const error = new RotundaError("storage_damaged", `response ${name} is refused: ${why}`, {
     remedy: "What came before it is here, whole, and nothing after it. Copy it anew from where it is sound.",
   });
+  refusals.add(error);
+  return error;
 }

@@ -149,16 +149,20 @@ function* one(sql: string, ...parameters: Value[]): Steps<RecordCopy | undefined
   return rows[0];
 }
 
-/** A row that is here already stays. `more`: columns that only the database has. */
-function* insert(table: CopiedTable, row: RecordCopy, more: RecordCopy = {}): Steps<Pasted> {
+/** The statement that adds a row. `more`: columns that only the database has. */
+function inserting(table: CopiedTable, row: RecordCopy, more: RecordCopy = {}): Statement {
   const all: [string, Value][] = specs[table].columns.map((column) => [column, row[column] ?? null]);
   all.push(...Object.entries(more));
   const names = all.map(([column]) => column).join(", ");
   const marks = all.map(() => "?").join(", ");
-  const made = yield* one(
-    `INSERT INTO {${table}} (${names}) VALUES (${marks}) ON CONFLICT DO NOTHING RETURNING 1 AS made`,
-    ...all.map(([, value]) => value),
-  );
+  const parameters = all.map(([, value]) => value);
+  return { sql: `INSERT INTO {${table}} (${names}) VALUES (${marks})`, parameters };
+}
+
+/** A row that is here already stays. */
+function* insert(table: CopiedTable, row: RecordCopy): Steps<Pasted> {
+  const { sql, parameters } = inserting(table, row);
+  const [made] = yield { sql: `${sql} ON CONFLICT DO NOTHING RETURNING 1 AS made`, parameters };
   return { kind: made ? "pasted" : "known" };
 }
 
@@ -195,7 +199,7 @@ function* pasteToken(row: RecordCopy, now: number): Steps<Pasted> {
         return (yield* one(taken, wanted, now)) !== undefined;
       })
     : String(row.name);
-  yield* insert("tokens", renamed(row, name));
+  yield inserting("tokens", renamed(row, name));
   return madeAs(row, name);
 }
 
@@ -205,7 +209,7 @@ function* pasteSchedule(row: RecordCopy): Steps<Pasted> {
   const name = yield* freeName(String(row.name), function* (wanted) {
     return (yield* one(taken, row.owner ?? null, wanted)) !== undefined;
   });
-  yield* insert("schedules", renamed(row, name));
+  yield inserting("schedules", renamed(row, name));
   return madeAs(row, name);
 }
 
@@ -278,7 +282,7 @@ function* pasteConversation(row: RecordCopy): Steps<Pasted> {
     if (!isNewer) return { kind: "known" };
   }
   const name = row.name === null ? null : yield* freeName(String(row.name), isTaken);
-  if (!own) yield* insert("conversations", { ...row, name, head }, { borrowed });
+  if (!own) yield inserting("conversations", { ...row, name, head }, { borrowed });
   else {
     yield* one(
       "UPDATE {conversations} SET name = ?, title = ?, metadata = ?, head = ?, borrowed = ?, updated_at = ? WHERE id = ?",
@@ -302,9 +306,12 @@ function* pasteAudit(row: RecordCopy): Steps<Pasted> {
     return { kind: "left", why: "the log here has records of its own" };
   }
   if (chainFault(String(end.hash), String(hash), String(body))) {
-    return { kind: "left", why: `record ${sequence} does not fit the chain (rotunda audit verify, where it comes from)` };
+    return {
+      kind: "left",
+      why: `record ${sequence} does not fit the chain (rotunda audit verify, where it comes from)`,
+    };
   }
-  yield* insert("audit", row);
+  yield inserting("audit", row);
   yield* one("UPDATE {audit_end} SET sequence = ?, hash = ?", sequence, hash ?? null);
   return { kind: "pasted" };
 }

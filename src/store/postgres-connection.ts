@@ -8,7 +8,7 @@ import type { ClientBase, ClientConfig } from "pg";
 import { RotundaError } from "../types/error.ts";
 
 /** Milliseconds. A stalled process's locks are gone well before its leases are over. */
-export const IDLE_IN_TRANSACTION = 5_000;
+const IDLE_IN_TRANSACTION = 5_000;
 const STATEMENT = 30_000;
 const LOCK = 10_000;
 const CONNECT = 10_000;

@@ -44,7 +44,7 @@ export class PostgresErasure {
       }
       return this.deleteIn(transaction, row);
     });
-    if (left === true) await this.#finish();
+    if (left === true) await this.finish();
     return left !== undefined;
   }
 
@@ -73,7 +73,7 @@ export class PostgresErasure {
   // ---- in portions
 
   /** Erases until nothing is left to erase. */
-  async #finish(): Promise<void> {
+  async finish(): Promise<void> {
     while (
       await this.#write(async (transaction) => {
         const sql = "DELETE FROM {erasing} RETURNING number";
@@ -94,7 +94,7 @@ export class PostgresErasure {
     this.#timer ??= setTimeout(() => {
       this.#timer = null;
       // Whoever opens the database next tries again.
-      this.#finish().catch(() => undefined);
+      this.finish().catch(() => undefined);
     }, 1_000).unref();
   }
 

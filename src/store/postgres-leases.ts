@@ -81,7 +81,7 @@ export class Leases {
     this.hold(transaction, process);
     const sql = "UPDATE {responses} SET process = $2, fence = fence + 1 WHERE id = $1 RETURNING fence";
     const claimed = await transaction.one<{ fence: number }>(sql, responseId, process);
-    return claimed && { process, fence: claimed.fence };
+    return claimed && { process, fence: claimed.fence, ...(row.process !== null && { crashed: true as const }) };
   }
 
   async of(responseId: string): Promise<Lease | undefined> {

@@ -14,7 +14,7 @@ import { damaged, type EntryRow, ERASED, entryOf, hashOf, type NodeRow, nodeOf, 
 const openStatuses: readonly Status[] = ["queued", "in_progress", "waiting"];
 
 /** Columns of a node, of the table or alias `of`. */
-export function nodeColumns(of: string): string {
+function nodeColumns(of: string): string {
   const names = "number id owner previous_response_id caller_response_id caller_item_id conversation_id status body";
   return `${names} created_at ended_at deleted_at hash`
     .split(" ")

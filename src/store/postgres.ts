@@ -10,6 +10,7 @@
 import type { Approval, LearnedRule } from "../types/approval.ts";
 import type { AuditEntry, AuditRecord } from "../types/audit.ts";
 import type { Budget, BudgetKey, BudgetLimits, BudgetPeriod, Reservation, Reserved } from "../types/budget.ts";
+import type { Copying } from "../types/copy.ts";
 import { RotundaError } from "../types/error.ts";
 import type { RunEvent } from "../types/event.ts";
 import type { Delivery, Subscription } from "../types/outbox.ts";
@@ -351,6 +352,15 @@ class PostgresStore implements Store {
 
   changed(responseId: string, within: number): Promise<void> {
     return this.#news.changed(responseId, within);
+  }
+
+  async copying(): Promise<Copying> {
+    const { PostgresCopying } = await import("./postgres-copy.ts");
+    return new PostgresCopying({
+      db: this.#db,
+      write: (work, locks) => this.#commits.records(work, { locks }),
+      erase: () => this.#erasure.finish(),
+    });
   }
 
   close(): Promise<void> {

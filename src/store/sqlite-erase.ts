@@ -45,7 +45,7 @@ export class Erasure {
     this.#idempotency = parts.idempotency;
     this.#portion = parts.portion;
     this.#log = new LogTruncation(db, async () => {
-      await this.#finish();
+      await this.finish();
       // What was told of it may still stand in rows that others share; of them nobody but their own is in need.
       if (db.isOpen && !parts.tail.isEmpty()) await db.write(() => parts.tail.clear());
     });
@@ -66,7 +66,7 @@ export class Erasure {
       this.#delete(row);
       return true;
     });
-    if (found) await this.#finish();
+    if (found) await this.finish();
     return found;
   }
 
@@ -113,7 +113,7 @@ export class Erasure {
   }
 
   /** Erases until nothing is left to erase. */
-  async #finish(): Promise<void> {
+  async finish(): Promise<void> {
     while (this.#db.isOpen && this.#left()) {
       await this.#db.write(() => {
         const rows = this.#db.all<{ number: number }>("SELECT number FROM erasing ORDER BY number LIMIT ?", ROWS);

@@ -7,6 +7,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AuditEntry, AuditRecord } from "../types/audit.ts";
+import type { Copying } from "../types/copy.ts";
 import { RotundaError } from "../types/error.ts";
 import type { RunEvent } from "../types/event.ts";
 import type { Entry } from "../types/item.ts";
@@ -287,7 +288,7 @@ class SqliteStore extends Records implements Store {
         Date.now() + this.#lease,
         responseId,
       );
-      return { process, fence };
+      return { process, fence, ...(row.process !== null && { crashed: true as const }) };
     });
   }
 
@@ -376,6 +377,10 @@ class SqliteStore extends Records implements Store {
 
   async changed(_responseId: string, within: number): Promise<void> {
     await sleep(Math.min(within, LOOK));
+  }
+
+  async copying(): Promise<Copying> {
+    return new (await import("./sqlite-copy.ts")).SqliteCopying(this.#db, () => this.#erasure.finish());
   }
 
   async close(): Promise<void> {

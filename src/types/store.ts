@@ -8,6 +8,7 @@
 import type { Approval, LearnedRule } from "./approval.ts";
 import type { AuditEntry, AuditRecord } from "./audit.ts";
 import type { Budget, BudgetKey, BudgetLimits, BudgetPeriod, Reservation, Reserved, Spending } from "./budget.ts";
+import type { Copying } from "./copy.ts";
 import type { RunEvent } from "./event.ts";
 import type { Entry, Item } from "./item.ts";
 import type { Delivery, Subscription } from "./outbox.ts";
@@ -20,6 +21,8 @@ export interface Lease {
   process: string;
   /** Grows by one with every change of process. */
   fence: number;
+  /** Of a claim: a process had it before, and did not give it up. */
+  crashed?: true;
   /** Its time has passed by the store's clock: whoever claims the response gets it. */
   over?: true;
 }
@@ -225,6 +228,8 @@ export interface Store {
    * after `within` milliseconds and when the store closes. Never rejects.
    */
   changed(responseId: string, within: number): Promise<void>;
+  /** What it takes to copy from here to another database, and into here. */
+  copying(): Promise<Copying>;
   close(): Promise<void>;
 }
 
