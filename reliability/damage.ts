@@ -249,7 +249,7 @@ async function run(setting: Setting): Promise<Outcome> {
     truth = await known(openSqliteStore, place.database);
     const sound = await createDatabaseDoctor(place.database).examine();
     if (sound.damaged.length > 0 || sound.audit !== null) faults.push(`unharmed: ${JSON.stringify(sound)}`);
-    for (let trial = 1; trial <= trials; trial++) {
+    for (let trial = 1; trial <= trials && !(setting.first && faults.length > 0); trial++) {
       const folder = join(place.folder, `trial-${trial}`);
       mkdirSync(folder);
       const path = join(folder, "rotunda.db");

@@ -267,7 +267,7 @@ async function failingSync(setting: Setting, outcome: Outcome): Promise<void> {
 
 async function run(setting: Setting): Promise<Outcome> {
   const outcome: Outcome = { figures: [], faults: [], skipped: [] };
-  await onSmallDisk(setting, outcome);
+  if (!setting.first) await onSmallDisk(setting, outcome);
   await failingSync(setting, outcome);
   return outcome;
 }

@@ -5,7 +5,7 @@
  * one whose change no longer fits the sources.
  */
 import { type Change, makeBuild } from "./build.ts";
-import { commits } from "./commits.ts";
+import { runCommits } from "./commits.ts";
 import { damage } from "./damage.ts";
 import { disk } from "./disk.ts";
 import { none, type Outcome, type Part, type Setting } from "./part.ts";
@@ -15,10 +15,12 @@ import { power } from "./power.ts";
 interface Mutant {
   name: string;
   change: Change;
-  /** Who must catch it, and how much of it is run. */
-  by: Part;
+  /** Who must catch it, and how much of it is run at most. */
+  by: Pick<Part, "name" | "run">;
   cycles: number;
 }
+
+const commitsOf = (...names: string[]) => ({ name: "commits", run: (setting: Setting) => runCommits(setting, names) });
 
 const mutants: readonly Mutant[] = [
   {
@@ -28,7 +30,7 @@ const mutants: readonly Mutant[] = [
       from: "    return this.#db.write(() => this.#apply(batch), now);",
       to: "    this.#db.write(() => this.#apply(batch), now).catch(() => undefined);\n    return Promise.resolve();",
     },
-    by: commits,
+    by: commitsOf("plain", "write tool"),
     cycles: 12,
   },
   {
@@ -60,13 +62,13 @@ const mutants: readonly Mutant[] = [
       from: 'entry.item.status === "calling" && tool?.repeatable !== true',
       to: 'entry.item.status === "calling" && tool === undefined',
     },
-    by: commits,
+    by: commitsOf("write tool", "MCP tool"),
     cycles: 24,
   },
   {
     name: "starts a call before it is on disk",
     change: { file: "src/engine/call-tools.ts", from: 'entry.item = { ...entry.item, status: "calling" };', to: "" },
-    by: commits,
+    by: commitsOf("write tool", "MCP tool"),
     cycles: 24,
   },
   {
@@ -99,7 +101,7 @@ async function run({ seed, database, tell }: Setting): Promise<Outcome> {
     if (!build) continue;
     try {
       const outcome = await by
-        .run({ build, seed, cycles, database, tell: () => undefined })
+        .run({ build, seed, cycles, database, tell: () => undefined, first: true })
         .catch((error: unknown): Outcome => ({ figures: [], faults: [String(error)] }));
       const [first] = outcome.faults;
       if (first === undefined && (outcome.skipped?.length ?? 0) > 0) {

@@ -12,6 +12,8 @@ export interface Setting {
   seed: number;
   /** How often the part does to the program what it does to it. Undefined: the part's own number for CI. */
   cycles: number | undefined;
+  /** One fault is enough: the part may end with the first. */
+  first?: boolean;
   /** `sqlite`, or the address of a database server. */
   database: string;
   /** One line of progress. */

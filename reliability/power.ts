@@ -170,7 +170,7 @@ async function run(setting: Setting): Promise<Outcome> {
   const folder = mkdtempSync(join(setting.build.folder, "power-"));
   const calls = await record(setting, folder);
   let acknowledged = 0;
-  for (let cut = 1; cut <= cuts; cut++) {
+  for (let cut = 1; cut <= cuts && !(setting.first && faults.length > 0); cut++) {
     const count = chance.between(1, calls.length);
     // A disk that kept nothing, one that kept everything, and all between.
     const share = chance.one([0, 0, 0.2, 0.5, 0.8, 1]);

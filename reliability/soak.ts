@@ -15,11 +15,13 @@ import { eventually, linesOf, makePlace, type Place, Server } from "./server.ts"
 const IN_CI = 3_000;
 const AT_ONCE = 32;
 /** Turns before anything is measured: caches fill, code is compiled. */
-const WARM_UP = 0.4;
+const WARM_UP = 0.5;
 /** Measurements after that. */
 const POINTS = 12;
 /** Megabytes for ten thousand turns. */
 const SLOPE = 1;
+/** Megabytes in all that are no growth: code that is still being compiled. With few turns it is more than the slope. */
+const NOISE = 1;
 /** Turns that fill the cache of histories by themselves. With fewer, it is built smaller: it would look like a leak. */
 const FILLS = 50_000;
 const SMALL_CACHE = {
@@ -214,6 +216,7 @@ async function soak(setting: Setting, all: number): Promise<Outcome> {
     else setting.tell(`the place is ${place.folder}`);
   }
   const slope = slopeOf(points);
+  const grown = slope * ((points.at(-1)?.x ?? 0) - (points[0]?.x ?? 0));
   return {
     faults: scene.faults,
     figures: [
@@ -223,8 +226,8 @@ async function soak(setting: Setting, all: number): Promise<Outcome> {
       {
         what: "growth of the heap after a collection, for 10,000 turns",
         value: `${slope.toFixed(2)} MB`,
-        goal: `≤ ${SLOPE} MB`,
-        ok: slope <= SLOPE,
+        goal: `≤ ${SLOPE} MB, or ${NOISE} MB in all`,
+        ok: slope <= SLOPE || grown <= NOISE,
       },
       none("handles, processes and files left over, failures", scene.faults.length),
     ],

@@ -9,6 +9,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Command, Option } from "commander";
 import { z } from "zod";
+import { type Figures, reliabilityPage } from "../reliability/page.ts";
 import { configSchema } from "../src/config/schema.ts";
 import { createProgram } from "../src/doors/cli/program.ts";
 import type { Route } from "../src/doors/http/routes.ts";
@@ -83,6 +84,7 @@ export function generatedFiles(): Map<string, string> {
       "docs/scale.md",
       withParts("docs/scale.md", { figures: benchmarks(/worker|queued run|another node|elsewhere|durable step/) }),
     ],
+    ["docs/reliability.md", reliability()],
     ["schema/rotunda.schema.json", `${JSON.stringify(configJsonSchema(), null, 2)}\n`],
   ]);
 }
@@ -232,6 +234,11 @@ function benchmarks(rows = /./): string {
   const wanted = all.filter((row) => rows.test(row.split("|")[1] ?? ""));
   if (wanted.length > 0) return [header, line, ...wanted].join("\n");
   return "There are no stored measurements yet. Run `npm run bench`: it prints the table for your machine.";
+}
+
+/** The page of what `npm run reliability -- --write` has found. */
+function reliability(): string {
+  return reliabilityPage(JSON.parse(readFileSync(join(root, "reliability", "figures.json"), "utf8")) as Figures);
 }
 
 /** Writes what is not current; returns the paths. */

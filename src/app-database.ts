@@ -4,7 +4,8 @@
  * Invariant: an address without a scheme never leaves this machine; apps of one process that share a Postgres database
  * share its connections and its queue, which end with the last of them.
  */
-import { join } from "node:path";
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { openSqliteStore, type SqliteOptions } from "./store/sqlite.ts";
 import { RotundaError } from "./types/error.ts";
 import type { Queue } from "./types/runner.ts";
@@ -39,6 +40,21 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
     });
   }
   return openShared(address, options);
+}
+
+/** A database by its address: postgres://…, "sqlite" (the state directory's), or the path of a SQLite file. */
+export async function openNamedDatabase(
+  address: string,
+  stateDirectory: string,
+  wanted: "there" | "made",
+): Promise<Pick<Database, "store" | "close">> {
+  if (/^[a-z]\w*:\/\//i.test(address)) {
+    return openDatabase({ address, stateDirectory, sqlite: undefined, queued: false, log: () => undefined });
+  }
+  const path = address === "sqlite" ? join(stateDirectory, "rotunda.db") : resolve(address);
+  if (wanted === "there" && !existsSync(path)) throw new RotundaError("usage", `there is no database ${path}`);
+  const store = await openSqliteStore(path);
+  return { store, close: () => store.close() };
 }
 
 interface Shared {

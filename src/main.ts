@@ -54,6 +54,13 @@ const makers: Makers = {
     ]);
     return createDatabaseDoctor(join(stateDirectory(process.env), "rotunda.db"));
   },
+  async database(address, wanted) {
+    const [{ openNamedDatabase }, { stateDirectory }] = await Promise.all([
+      import("./app-database.ts"),
+      import("./config/paths.ts"),
+    ]);
+    return openNamedDatabase(address, stateDirectory(process.env), wanted);
+  },
   async serve(app, flags, appFor) {
     const [{ createHttpDoor }, { keepHeapSmall }] = await Promise.all([
       import("./doors/http/server.ts"),

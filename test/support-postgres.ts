@@ -7,7 +7,7 @@
  */
 import { spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { chmodSync, chownSync, existsSync, globSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, globSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -64,10 +64,20 @@ export interface ServerOptions {
   settings?: Record<string, string>;
 }
 
+/** What test processes that were killed have left behind: the servers ended with them, their folders did not. */
+function sweep(): void {
+  const hourAgo = Date.now() - 3_600_000;
+  for (const folder of globSync(join(tmpdir(), "rotunda-pg-*"))) {
+    const old = (statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? hourAgo) < hourAgo;
+    if (old && !existsSync(join(folder, "data", "postmaster.pid"))) rmSync(folder, { recursive: true, force: true });
+  }
+}
+
 export async function startPostgres({ fsync = false, settings = {} }: ServerOptions = {}): Promise<PostgresServer> {
   const bin = postgresPrograms();
   if (bin === undefined) throw new Error("there is no Postgres on this machine");
   const user = otherUser();
+  sweep();
   const folder = mkdtempSync(join(tmpdir(), "rotunda-pg-"));
   chmodSync(folder, 0o700);
   if (user) chownSync(folder, user.uid, user.gid);

@@ -24,6 +24,8 @@ export interface Standing {
   erased: boolean;
 }
 
+type Verdict = Exclude<Pasted, { kind: "renamed" }> | undefined;
+
 /** A row of a response as a copy, still without what belongs to it. */
 export function bareCopy(row: NodeRow & { parent_hash: string | null }): ResponseCopy {
   return {
@@ -151,15 +153,24 @@ export function isRefusal(error: unknown): boolean {
   return typeof error === "object" && error !== null && refusals.has(error);
 }
 
-/**
- * What becomes of a copy that can be trusted, beside what is here under its id and its parent's. Undefined: it is
- * written. Throws `storage_damaged`.
- */
-export function judge(
-  copy: ResponseCopy,
-  own: Standing | undefined,
-  parent: Standing | undefined,
-): Exclude<Pasted, { kind: "renamed" }> | undefined {
+/** Judges the copies of one page, in their order. */
+export class Judge {
+  readonly #out = new Set<string>();
+
+  /**
+   * What becomes of a copy that can be trusted, beside what is here under its id and its parent's. Undefined: it is
+   * written. Throws `storage_damaged`.
+   */
+  judge(copy: ResponseCopy, own: Standing | undefined, parent: Standing | undefined): Verdict {
+    const above = [copy.previous_response_id, copy.caller_response_id].find((id) => id !== null && this.#out.has(id));
+    const stays: Verdict = above == null ? undefined : { kind: "left", why: `it stands on ${above}, which stays out` };
+    const verdict = stays ?? verdictOf(copy, own, parent);
+    if (verdict?.kind === "left") this.#out.add(copy.id);
+    return verdict;
+  }
+}
+
+function verdictOf(copy: ResponseCopy, own: Standing | undefined, parent: Standing | undefined): Verdict {
   if (own) {
     // Neither has a hash where it was cancelled before its turn came: then both are the same.
     if (own.ended_at !== null && own.hash === copy.hash) return { kind: "known" };

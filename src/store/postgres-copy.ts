@@ -14,7 +14,7 @@ import type {
   RecordCopy,
   ResponseCopy,
 } from "../types/copy.ts";
-import { bareCopy, foundCopy, isRefusal, judge, partsOf, type Standing, soundOnes } from "./copy-check.ts";
+import { bareCopy, foundCopy, isRefusal, Judge, partsOf, type Standing, soundOnes } from "./copy-check.ts";
 import { checkRecord, NOTE_DELETED, pageQuery, pasteRecord, type Statement } from "./copy-tables.ts";
 import type { PostgresDatabase, Reader, Transaction } from "./postgres-database.ts";
 import { ERASURE } from "./postgres-erase.ts";
@@ -160,10 +160,11 @@ async function paste(
   const here = new Map(rows.map((row) => [row.id, row]));
   const outcomes: Pasted[] = [];
   const made: ResponseCopy[] = [];
+  const judge = new Judge();
   let error: unknown;
   try {
     for (const copy of copies) {
-      const outcome = judge(copy, here.get(copy.id), here.get(copy.previous_response_id ?? ""));
+      const outcome = judge.judge(copy, here.get(copy.id), here.get(copy.previous_response_id ?? ""));
       outcomes.push(outcome ?? { kind: "pasted" });
       if (outcome) continue;
       made.push(copy);

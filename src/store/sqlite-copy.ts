@@ -16,7 +16,7 @@ import type {
   RecordCopy,
   ResponseCopy,
 } from "../types/copy.ts";
-import { bareCopy, foundCopy, isRefusal, judge, partsOf, type Standing, soundOnes } from "./copy-check.ts";
+import { bareCopy, foundCopy, isRefusal, Judge, partsOf, type Standing, soundOnes } from "./copy-check.ts";
 import { checkRecord, NOTE_DELETED, pageQuery, pasteRecord, type Statement } from "./copy-tables.ts";
 import { OUTPUT, PLACES, type ResponseRow } from "./rows.ts";
 import type { Parameter, SqliteDatabase } from "./sqlite-database.ts";
@@ -112,8 +112,9 @@ export class SqliteCopying implements Copying {
     const { sound, refusal } = soundOnes(copies);
     const outcomes = await this.#db.write(() => {
       const done: Pasted[] = [];
+      const judge = new Judge();
       try {
-        for (const copy of sound) done.push(this.#paste(copy));
+        for (const copy of sound) done.push(this.#paste(copy, judge));
       } catch (error) {
         // What came before it in this transaction stays: a refusal comes before the first change.
         if (!isRefusal(error)) throw error;
@@ -125,8 +126,8 @@ export class SqliteCopying implements Copying {
     return outcomes.done;
   }
 
-  #paste(copy: ResponseCopy): Pasted {
-    const outcome = judge(copy, this.#standing(copy.id), this.#standing(copy.previous_response_id));
+  #paste(copy: ResponseCopy, judge: Judge): Pasted {
+    const outcome = judge.judge(copy, this.#standing(copy.id), this.#standing(copy.previous_response_id));
     if (outcome) return outcome;
     this.#insert(copy);
     return { kind: "pasted" };

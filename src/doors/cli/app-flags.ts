@@ -7,6 +7,7 @@ import type { RunRequest } from "../../types/engine.ts";
 import type { Notify } from "../../types/event.ts";
 import type { McpCaller } from "../../types/mcp.ts";
 import type { PermissionMode, ResponseNode } from "../../types/response.ts";
+import type { Store } from "../../types/store.ts";
 
 export interface AppFlags {
   config?: string;
@@ -39,6 +40,12 @@ export interface WorkFlags {
   concurrency: number;
   /** Only those of these profiles; absent: all. */
   profiles?: readonly string[];
+}
+
+/** A database beside the app's. */
+export interface OpenDatabase {
+  store: Store;
+  close(): Promise<void>;
 }
 
 export interface Served {
@@ -98,6 +105,11 @@ export interface Makers {
   setUp(): Promise<SetUp>;
   /** Of the database of the state directory, whether it can be opened or not. */
   doctor(): Promise<DatabaseDoctor>;
+  /**
+   * postgres://…, "sqlite" (the one of the state directory), or the path of a SQLite file. "there": it must exist; "made":
+   * else it is made. Throws `usage`, `storage_failed`.
+   */
+  database(address: string, wanted: "there" | "made"): Promise<OpenDatabase>;
   serve(app: App, flags: ServeFlags, appFor: AppOf): Promise<Served>;
   /** Begins to run what is in the app's queue. Throws `usage` where it has none. */
   work(

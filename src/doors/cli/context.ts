@@ -17,6 +17,7 @@ import type {
   Makers,
   McpFlags,
   OpenAcp,
+  OpenDatabase,
   OpenMcp,
   Served,
   ServeFlags,
@@ -39,6 +40,8 @@ export interface CommandContext {
   /** One line for whoever runs the program, on stderr. */
   say(level: Notice["level"], text: string): void;
   doctor(): Promise<DatabaseDoctor>;
+  /** A database beside the app's, to be closed by whoever asks (see `Makers`). */
+  database(address: string, wanted: "there" | "made"): Promise<OpenDatabase>;
   /** Makes the HTTP door; it does not listen yet. */
   serve(app: App, flags: ServeFlags): Promise<Served>;
   /** Begins to run what is in the app's queue. Throws `usage` where it has none. */
@@ -112,6 +115,7 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
       streams.err(options.logFormat === "json" ? jsonLine(level, text) : `${names[level]}${visible(text)}\n`);
     },
     doctor: () => makers.doctor(),
+    database: (address, wanted) => makers.database(address, wanted),
     serve(app, flags) {
       return makers.serve(app, flags, (directory, configuration) =>
         this.appFor({ workspace: directory, settings: configuration === undefined ? {} : { configuration } }),

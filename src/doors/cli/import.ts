@@ -18,6 +18,8 @@ import type { CommandContext } from "./context.ts";
 export interface ImportFlags {
   dryRun?: boolean;
   json?: boolean;
+  /** Of a file of `rotunda export`: responses and conversations only. */
+  contentOnly?: boolean;
 }
 
 interface Outcome {
@@ -32,6 +34,8 @@ interface Outcome {
 }
 
 export async function importFrom(context: CommandContext, path: string, flags: ImportFlags): Promise<number> {
+  const { importCopy, isCopyFile } = await import("./import-copy.ts");
+  if (isCopyFile(context.workspace, path)) return importCopy(context, path, flags);
   const plan = await (await context.setUp()).readImport(path);
   const app = await context.app();
   const outcome = await take(app, plan, flags.dryRun === true);

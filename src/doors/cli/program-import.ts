@@ -14,11 +14,14 @@ export function addImport(
   configured: (context: CommandContext, options: Common) => Promise<CommandContext>,
 ): void {
   common(program.command("import"))
-    .description("Take over what SpeakMCP, Polybrain, Finta, Claude Desktop or Cursor left")
-    .argument("<path>", "SpeakMCP's folder, or a file of any of them")
+    .description(
+      "Take over what rotunda export wrote, or what SpeakMCP, Polybrain, Finta, Claude Desktop or Cursor left",
+    )
+    .argument("<path>", "an export (- is stdin), SpeakMCP's folder, or a file of any of them")
     .option("--dry-run", "only say what would be taken over")
+    .option("--content-only", "of an export only responses and conversations: no tokens, rules, schedules, budgets")
     .option("--json", "as JSON")
-    .addHelpText("after", "\nExample:\n  rotunda import ~/.config/app.speakmcp --dry-run")
+    .addHelpText("after", "\nExamples:\n  rotunda import work.jsonl\n  rotunda import ~/.config/app.speakmcp --dry-run")
     .action(async (path: string, options: Common & ImportFlags) =>
       act(options, async (context) =>
         (await import("./import.ts")).importFrom(await configured(context, options), path, options),

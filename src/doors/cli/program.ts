@@ -10,6 +10,7 @@ import type { Makers } from "./app-flags.ts";
 import { type CommandContext, createContext } from "./context.ts";
 import type { LogFormat } from "./json-log.ts";
 import { addAcp } from "./program-acp.ts";
+import { addCopy } from "./program-copy.ts";
 import { addHub } from "./program-hub.ts";
 import { addImport } from "./program-import.ts";
 import { addLog } from "./program-log.ts";
@@ -72,6 +73,7 @@ export function createProgram(act: Act, wanted?: string): Command {
   addTokens(program, { act, common, configured, number, count });
   addSetUp(program, act);
   addImport(program, act, common, configured);
+  addCopy(program, { act, common, configured });
   return program;
 }
 

@@ -53,6 +53,9 @@ async function changeable(context: RequestContext): Promise<Schedule> {
   return found;
 }
 
+/** Schedules of one token. */
+const MOST = 100;
+
 export const listSchedules: Handler = async (context) => {
   context.json(200, { object: "list", data: (await own(context)).map(wire) });
 };
@@ -64,7 +67,11 @@ export const makeSchedule: Handler<ScheduleToMake> = async (context, body) => {
   const { profile, model } = await chooseModel(context, body.model);
   const now = Date.now();
   const { cron, at, delay, timezone, conversation } = body;
-  if ((await own(context)).some(({ name, owner }) => name === body.name && owner === identity.owner))
+  const existing = (await own(context)).filter(({ owner }) => owner === identity.owner);
+  if (!identity.local && existing.length >= MOST) {
+    throw new RotundaError("rate_limited", `a token may have ${MOST} schedules`);
+  }
+  if (existing.some(({ name }) => name === body.name))
     throw new RotundaError("usage", `there is a schedule named ${body.name} already`);
   const once = at === undefined ? now + (delay ?? 0) * 1_000 : Date.parse(at);
   const schedule: Schedule = {

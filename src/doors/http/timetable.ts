@@ -1,13 +1,13 @@
 /**
  * Timetable: the clock of schedules in a server.
  *
- * Invariant: what is due is started for its owner as if they had asked, by the app of its own directory; a token that is
- * no longer in force starts nothing.
+ * Invariant: what is due is started for its owner as if they had asked: within the token's limits and profiles, by the app
+ * of its own directory; a token that is no longer in force starts nothing.
  */
-
 import { RotundaError } from "../../types/error.ts";
-import { LOCAL } from "../../types/response.ts";
+import { LOCAL, type Owner } from "../../types/response.ts";
 import type { ScheduleConfig } from "../../types/schedule.ts";
+import { type Identity, identityOf, isInForce, LOCAL_IDENTITY, mayUseProfile } from "./identity.ts";
 import type { Services } from "./services.ts";
 
 export class Timetable {
@@ -27,17 +27,28 @@ export class Timetable {
     }
     this.#synced = schedules;
     await app.engine.upkeep.startDue(async (request) => {
-      const owner = request.owner ?? LOCAL;
-      const token = owner === LOCAL ? undefined : await app.store.token(owner);
-      if (
-        owner !== LOCAL &&
-        (!token || token.revokedAt !== null || (token.expiresAt ?? Number.POSITIVE_INFINITY) <= Date.now())
-      )
-        throw new RotundaError("unauthorized", "the token that made this schedule is no longer in force");
-      const own = await appFor(request.workspace);
-      const node = await own.engine.start(request);
-      limits.holdRun(owner, own.engine.wait(node.id));
-      return node;
+      const identity = await this.#identityOf(request.owner ?? LOCAL);
+      if (request.profile !== undefined && !mayUseProfile(identity, request.profile)) {
+        throw new RotundaError("insufficient_scope", `its token may not use profile ${request.profile}`);
+      }
+      const release = await limits.acquireRun(identity);
+      try {
+        const own = await appFor(request.workspace);
+        const node = await own.engine.start(request);
+        own.engine.wait(node.id).then(release, release);
+        return node;
+      } catch (error) {
+        release();
+        throw error;
+      }
     });
+  }
+
+  /** Throws `unauthorized` where whoever made the schedule may do nothing any more. */
+  async #identityOf(owner: Owner): Promise<Identity> {
+    if (owner === LOCAL) return LOCAL_IDENTITY;
+    const token = await this.#services.app.store.token(owner);
+    if (token && isInForce(token, Date.now())) return identityOf(token);
+    throw new RotundaError("unauthorized", "the token that made this schedule is no longer in force");
   }
 }
