@@ -11,14 +11,21 @@ import { untilTakenUp, weather } from "./storm.ts";
 const IN_CI = 200;
 /** Milliseconds within which everything must be somebody's again. */
 const LIMIT = 2_000;
+/** With a queue it is the queue that finds out that a process is gone. */
+const QUEUE_LIMIT = 15_000;
 
 async function run(setting: Setting): Promise<Outcome> {
   const kills = setting.cycles ?? IN_CI;
+  const limit = setting.database === "sqlite" ? LIMIT : QUEUE_LIMIT;
   const starts: number[] = [];
   const takeUps: number[] = [];
   const late: string[] = [];
   const { faults, history, retries } = await weather(setting, {
-    async torment({ servers: [server], chance, place }) {
+    async torment(storm) {
+      const {
+        servers: [server],
+        chance,
+      } = storm;
       if (!server) return;
       for (let kill = 1; kill <= kills; kill++) {
         // Often right after it listens, where recovery itself is hit; sometimes much later.
@@ -29,8 +36,8 @@ async function run(setting: Setting): Promise<Outcome> {
         starts.push(started);
         if (kill % 25 === 0) setting.tell(`${kill} of ${kills} kills`);
         if (chance.next() < 0.5) continue;
-        const took = await untilTakenUp(place, pid);
-        if (took === undefined || took + started > LIMIT) late.push(`kill ${kill}: ${took ?? "more than 10,000"} ms`);
+        const took = await untilTakenUp(storm, pid);
+        if (took === undefined || took + started > limit) late.push(`kill ${kill}: ${took ?? "more than 30,000"} ms`);
         if (took !== undefined) takeUps.push(took + started);
       }
     },
@@ -50,7 +57,7 @@ async function run(setting: Setting): Promise<Outcome> {
       {
         what: "start until everything is taken up or marked, p50 / worst",
         value: `${Math.round(quantile(takeUps, 0.5))} / ${Math.round(quantile(takeUps, 1))} ms`,
-        goal: "≤ 2,000 ms",
+        goal: `≤ ${limit.toLocaleString("en-US")} ms`,
         ok: late.length === 0,
       },
     ],

@@ -13,6 +13,7 @@ import { makeBuild } from "./build.ts";
 import { clock } from "./clock.ts";
 import { commits } from "./commits.ts";
 import { damage } from "./damage.ts";
+import { endServer } from "./database.ts";
 import { disk } from "./disk.ts";
 import { drain } from "./drain.ts";
 import { interleavings } from "./interleavings.ts";
@@ -82,6 +83,7 @@ try {
   }
 } finally {
   build.remove();
+  await endServer();
 }
 
 async function result(part: Part): Promise<Figures["parts"][string]> {

@@ -1,27 +1,40 @@
 /**
  * The oracle: what must be true of a database and of the files of effects, given the clients' history.
  *
- * Invariant: it reads the database with SQL of its own and another process's eyes, when nothing runs any more; only the
- * hashes are recomputed by our own function, as nobody else knows them.
+ * Invariant: it reads the database as another process does, when nothing runs any more, and every hash on the way; what
+ * must be there it knows from the clients, what was done from the files.
  */
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { openSqliteStore } from "../src/store/sqlite.ts";
 import { isEnd } from "../src/types/event.ts";
-import type { StoredResponse } from "../src/types/store.ts";
+import type { Store, StoredResponse } from "../src/types/store.ts";
+import { type PartDatabase, partDatabase } from "./database.ts";
 import type { History } from "./history.ts";
 import { linesOf, type Place } from "./server.ts";
 
 /** Faults of everything that is stored, and of everything that was promised. */
-export async function judge(place: Place, history: History): Promise<string[]> {
+export async function judge(place: Place, history: History, database?: PartDatabase): Promise<string[]> {
+  const { address, open } = database ?? (await partDatabase("sqlite"));
   const faults = [...history.faults];
+  if (address === undefined) faults.push(...pagesOf(place));
+  const store = await open(place);
+  try {
+    await judgeStore(place, history, store, faults);
+  } finally {
+    await store.close();
+  }
+  return faults;
+}
+
+function pagesOf(place: Place): string[] {
   const raw = new DatabaseSync(place.database, { readOnly: true });
   const [{ integrity_check: integrity } = {}] = raw.prepare("PRAGMA integrity_check").all();
-  if (integrity !== "ok") faults.push(`integrity_check: ${String(integrity)}`);
-  const ids = (raw.prepare("SELECT id FROM responses WHERE deleted_at IS NULL").all() as { id: string }[]).map(
-    ({ id }) => id,
-  );
   raw.close();
+  return integrity === "ok" ? [] : [`integrity_check: ${String(integrity)}`];
+}
+
+async function judgeStore(place: Place, history: History, store: Store, faults: string[]): Promise<void> {
+  const ids = (await store.list({ limit: 1_000_000 })).map(({ id }) => id);
   const known = new Set(ids);
   for (const id of history.acknowledged) if (!known.has(id)) faults.push(`acknowledged and lost: ${id}`);
   const effects = new Map([
@@ -31,18 +44,12 @@ export async function judge(place: Place, history: History): Promise<string[]> {
   for (const [by, counts] of effects) {
     for (const [line, count] of counts) if (count > 1) faults.push(`done ${count} times by ${by}: ${line}`);
   }
-  const store = await openSqliteStore(place.database);
-  try {
-    for (const id of ids) await judgeResponse(id, store, faults);
-    for (const { line, by, responseId } of history.effects) {
-      const stored = await store.get(responseId);
-      const count = effects.get(by)?.get(line) ?? 0;
-      if (stored && isReported(stored, line) && count !== 1) faults.push(`reported as done and not done: ${line}`);
-    }
-  } finally {
-    await store.close();
+  for (const id of ids) await judgeResponse(id, store, faults);
+  for (const { line, by, responseId } of history.effects) {
+    const stored = await store.get(responseId);
+    const count = effects.get(by)?.get(line) ?? 0;
+    if (stored && isReported(stored, line) && count !== 1) faults.push(`reported as done and not done: ${line}`);
   }
-  return faults;
 }
 
 function countsOf(lines: readonly string[]): Map<string, number> {
@@ -57,11 +64,7 @@ function isReported({ entries }: StoredResponse, line: string): boolean {
   );
 }
 
-async function judgeResponse(
-  id: string,
-  store: Awaited<ReturnType<typeof openSqliteStore>>,
-  faults: string[],
-): Promise<void> {
+async function judgeResponse(id: string, store: Store, faults: string[]): Promise<void> {
   try {
     const stored = await store.get(id);
     if (!stored) return;

@@ -5,9 +5,9 @@
  * order, and only then is judged.
  */
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import type { Upstream } from "../src/testing/upstream.ts";
 import { Client } from "./client.ts";
+import { type PartDatabase, partDatabase } from "./database.ts";
 import { startEndpoint } from "./endpoint.ts";
 import { History } from "./history.ts";
 import { Load } from "./load.ts";
@@ -18,6 +18,7 @@ import { eventually, makePlace, type Place, Server } from "./server.ts";
 export interface Storm {
   servers: readonly Server[];
   place: Place;
+  database: PartDatabase;
   chance: Chance;
   history: History;
   endpoint: Upstream;
@@ -46,19 +47,21 @@ export interface Weathered {
 export async function weather(setting: Setting, options: StormOptions): Promise<Weathered> {
   const { build, seed } = setting;
   const endpoint = await startEndpoint();
+  const database = await partDatabase(setting.database);
   const { environment, config } = options;
+  const given = { ...(database.address !== undefined && { database: database.address }), ...config };
   const place = makePlace({
     build,
     endpoint: endpoint.url,
     ...(environment && { environment }),
-    ...(config && { config }),
+    config: given,
   });
   const chance = new Chance(seed);
   const history = new History(join(place.folder, "history.jsonl"));
   const servers = await Promise.all(Array.from({ length: options.servers ?? 1 }, () => Server.on({ build, place })));
   const client = new Client(() => servers, new Chance(seed + 1));
   const load = new Load({ client, history, chance: new Chance(seed + 2), name: `s${seed}` });
-  const storm: Storm = { servers, place, chance, history, endpoint, load };
+  const storm: Storm = { servers, place, database, chance, history, endpoint, load };
   try {
     for (const server of servers) await server.start();
     const running = load.run(options.clients ?? 8);
@@ -73,10 +76,11 @@ export async function weather(setting: Setting, options: StormOptions): Promise<
       if (code !== 0) history.fault(`at the end the server left with ${code ?? signal}: ${said.slice(-500)}`);
     }
     await options.after?.(storm);
-    return { faults: await judge(place, history), history, retries: client.retries };
+    return { faults: await judge(place, history, database), history, retries: client.retries };
   } finally {
     for (const server of servers) server.signal("SIGKILL");
     await endpoint.close();
+    await database.drop();
     if (history.faults.length === 0) place.remove();
     else setting.tell(`the history is in ${place.folder}`);
   }
@@ -84,19 +88,20 @@ export async function weather(setting: Setting, options: StormOptions): Promise<
 
 /**
  * Milliseconds until every response that a dead process ran is taken up by a living one, or has ended; undefined: not
- * in ten seconds.
+ * in half a minute.
  */
-export async function untilTakenUp({ database }: Place, pid: number): Promise<number | undefined> {
+export async function untilTakenUp({ place, database }: Storm, pid: number): Promise<number | undefined> {
   const began = performance.now();
-  const file = new DatabaseSync(database, { readOnly: true, timeout: 1_000 });
+  const store = await database.open(place);
   try {
-    const left = file.prepare(
-      `SELECT count(*) AS count FROM responses WHERE ended_at IS NULL AND caller_response_id IS NULL
-       AND process LIKE ?`,
-    );
-    const none = () => Number(left.get(`%/${pid}/%`)?.count) === 0;
-    return (await eventually(none, 10_000, 10)) ? performance.now() - began : undefined;
+    const none = async () => {
+      for (const { id, caller } of await store.list({ status: ["queued", "in_progress", "waiting"], limit: 10_000 })) {
+        if (caller === null && (await store.leaseOf(id))?.process.includes(`/${pid}/`)) return false;
+      }
+      return true;
+    };
+    return (await eventually(none, 30_000, 10)) ? performance.now() - began : undefined;
   } finally {
-    file.close();
+    await store.close();
   }
 }

@@ -10,7 +10,7 @@ import { join, relative } from "node:path";
 
 const MAXIMUM = 400;
 const root = process.argv.includes("--root") ? (process.argv[process.argv.indexOf("--root") + 1] ?? ".") : ".";
-const ROOTS = ["src", "test", "bench", "scripts", "examples", "web"];
+const ROOTS = ["src", "test", "bench", "reliability", "scripts", "examples", "web"];
 const problems: string[] = [];
 
 for (const top of ROOTS) for (const path of files(join(root, top))) check(path);

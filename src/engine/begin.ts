@@ -12,8 +12,10 @@ import { type Conversation, LOCAL, type Owner, type ResponseNode } from "../type
 import type { IdempotencyRecord, Store } from "../types/store.ts";
 import { newId } from "../util/ids.ts";
 import { oneLine } from "../util/text.ts";
+import { mayHaveSkippedItsTurn } from "../util/turns.ts";
 import { usageOf } from "./advance.ts";
 import { type CallEntry, isCall } from "./next.ts";
+import type { Room } from "./room.ts";
 import type { Run } from "./run.ts";
 import { textOf } from "./text.ts";
 
@@ -40,11 +42,6 @@ async function parentOf(store: Store, request: RunRequest): Promise<ResponseNode
   throw new RotundaError("response_not_ended", `response ${open.id} has not ended (it is ${open.status})`, {
     remedy: `Go on with it first: rotunda resume ${open.id.slice(-8)}, or end it: rotunda cancel ${open.id.slice(-8)}`,
   });
-}
-
-/** Whether it may have ended while it was queued: what it stood behind may then run still. */
-function mayHaveSkippedItsTurn({ status, incompleteReason }: ResponseNode): boolean {
-  return status === "cancelled" || incompleteReason === "interrupted";
 }
 
 /**
@@ -239,7 +236,7 @@ export function afterCut(node: ResponseNode): RunRequest {
 const LOOK = 250;
 
 /** A queued run waits here until all that it stands behind has ended; any other goes straight on. */
-export async function awaitTurn(store: Store, run: Run, runOf: (id: string) => Run | undefined): Promise<void> {
+export async function awaitTurn(store: Store, run: Run, runs: ReadonlyMap<string, Run>, room: Room): Promise<void> {
   const { status, previousResponseId: parent } = run.node;
   if (status !== "queued") return;
   let ahead = parent === null ? undefined : await store.node(parent).catch(() => undefined);
@@ -252,13 +249,15 @@ export async function awaitTurn(store: Store, run: Run, runOf: (id: string) => R
     // What cannot be read now has not ended, as far as we know.
     const now: ResponseNode | undefined = await store.node(ahead.id).catch(() => ahead);
     if (now && now.endedAt === null) {
-      const other = runOf(now.id);
+      room.stands(run);
+      const other = runs.get(now.id);
       await Promise.race([stopped, other ? other.finished : sleep(LOOK, undefined, { ref: false })]);
       continue;
     }
     const above: string | null = !now || mayHaveSkippedItsTurn(now) ? ahead.previousResponseId : null;
     ahead = above === null ? undefined : await store.node(above).catch(() => undefined);
   }
+  room.goes(run);
   run.stopwatch.resume();
   if (run.stopped || run.failure) return;
   run.patch({ status: "in_progress" });

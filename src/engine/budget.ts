@@ -50,6 +50,8 @@ export class BudgetGate {
   readonly #agents = new KeyedLock();
   /** Resolves when a call of this process has settled. */
   #freed: PromiseWithResolvers<void> | undefined;
+  /** What runs have used, on its way to the disk: stored later than the next reservation, it would give that back. */
+  readonly #settling = new WeakMap<Run, Promise<void>>();
   #setAt = Number.NEGATIVE_INFINITY;
   #anySet: Promise<boolean> = Promise.resolve(false);
 
@@ -89,6 +91,7 @@ export class BudgetGate {
   ): Promise<Allowance | ResponseError> {
     if (!(await this.#mayBeBound(profile, model))) return FREE;
     const holds = await this.#holds(run.node, profile, model);
+    await this.#settling.get(run);
     const reserved = await this.#reserve(run, holds, amount);
     if (reserved.kind === "busy") return FREE; // It was stopped while it stood in line.
     if (reserved.kind === "reached") return errorOf(reserved.budget);
@@ -100,18 +103,21 @@ export class BudgetGate {
       const { total_tokens, cost = 0 } = usageOf(run.output);
       run.spend({
         keys: holds.map(({ key }) => key),
-        tokens: total_tokens - before.total_tokens,
-        cost: cost - (before.cost ?? 0),
+        tokens: amountOf(total_tokens - before.total_tokens),
+        cost: amountOf(cost - (before.cost ?? 0)),
         // Also the time since the last call, in which its tools ran.
         seconds: (run.stopwatch.spent() - run.counted) / 1_000,
         agents: amount.agents,
       });
       run.counted = run.stopwatch.spent();
-      run.commit().then(
+      const settling = run.commit().then(
         () => this.#freed?.resolve(),
         () => undefined, // The run tells of it.
       );
+      this.#settling.set(run, settling);
     };
+    // It was stopped while it stood in line: nobody will make this call.
+    if (run.signal.aborted) settle();
     return { settle };
   }
 
@@ -148,8 +154,10 @@ export class BudgetGate {
     const freed = this.#freed ?? Promise.withResolvers<void>();
     this.#freed = freed;
     const timer = setTimeout(freed.resolve, AGAIN);
-    signal.addEventListener("abort", () => freed.resolve(), { once: true });
+    const onAbort = () => freed.resolve();
+    signal.addEventListener("abort", onAbort, { once: true });
     await freed.promise;
+    signal.removeEventListener("abort", onAbort);
     clearTimeout(timer);
     if (this.#freed === freed) this.#freed = undefined;
   }
@@ -196,8 +204,10 @@ export class BudgetGate {
     const now = this.#parts.now();
     const budget = (await this.#parts.store.budgets(now)).find((one) => one.key === key);
     if (!budget) return true;
-    const limits = budget.set ? budget.limits : (configured(this.#configured, key, undefined).limits ?? budget.limits);
-    return usedUp({ ...budget, limits }) === undefined;
+    if (budget.set) return usedUp(budget) === undefined;
+    const { limits, period } = configured(this.#configured, key, undefined);
+    // The configuration has changed its mind: the next call finds out what counts now.
+    return !limits || period !== budget.period || usedUp({ ...budget, limits }) === undefined;
   }
 }
 
@@ -213,6 +223,11 @@ function configured(
   if (!found) return {};
   const { for: _for, per = "total", ...limits } = found;
   return { limits: limits satisfies BudgetLimits, period: per };
+}
+
+/** What an endpoint says it has used gives nothing back. */
+function amountOf(used: number): number {
+  return Number.isFinite(used) && used > 0 ? used : 0;
 }
 
 function errorOf(budget: Budget): ResponseError {

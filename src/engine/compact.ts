@@ -312,7 +312,7 @@ export class Compactor {
     const gone = elements.slice(0, up);
     const kept = keptOf(gone, this.#run, question);
     const focus = settings.compact?.focus;
-    const { text, usage } = await summarise({
+    const summary = await summarise({
       model,
       entries: gone.map(({ entry }) => entry).filter((entry) => !isInstruction(entry)),
       ...(focus !== undefined && { focus }),
@@ -320,7 +320,11 @@ export class Compactor {
       cacheKey: above[0]?.responseId ?? id,
       onRetry: (why) => this.#tell("warn", why),
       stream: (asked) => this.#streamOf(model, asked),
+    }).catch((thrown: unknown) => {
+      leave.settle();
+      throw thrown;
     });
+    const { text, usage } = summary;
     const real = gone.filter(({ standsIn }) => !standsIn);
     const [first] = real;
     const last = real.at(-1);

@@ -39,6 +39,7 @@ import type { EngineParts } from "./parts.ts";
 import { Pulse } from "./pulse.ts";
 import { recordRun } from "./record.ts";
 import { take } from "./recover.ts";
+import { Room } from "./room.ts";
 import { Run, type Stop } from "./run.ts";
 import { SetAside } from "./set-aside.ts";
 import { outputText } from "./text.ts";
@@ -57,6 +58,7 @@ class LocalEngine implements Engine {
   readonly #history: History;
   readonly #budgets: BudgetGate;
   readonly #pulse: Pulse;
+  readonly #room: Room;
   readonly #directCalls: DirectCalls;
   readonly #linear = new KeyedLock();
   readonly #aside = new SetAside();
@@ -76,6 +78,7 @@ class LocalEngine implements Engine {
       runs: async (id) => this.#runs.has(id) || this.#lives(id),
       resume: (...again) => this.resume(...again),
     });
+    this.#room = new Room(this.#runs, parts.runner);
     this.#directCalls = new DirectCalls(parts);
     this.#pulse = new Pulse(parts, this.#processName, this.#runs);
     this.#desk = {
@@ -96,9 +99,8 @@ class LocalEngine implements Engine {
   // ---- begin
 
   start(request: RunRequest): Promise<ResponseNode> {
-    return this.#inLine(request, () =>
-      this.#start(request, (parent) => settleAnswers(this, this.#parts.store, request, parent)),
-    );
+    const answers = (parent?: ResponseNode) => settleAnswers(this, this.#parts.store, request, parent);
+    return this.#inLine(request, () => this.#start(request, answers));
   }
 
   /** Of two turns that come at once for one conversation, the second stands behind the first. */
@@ -117,7 +119,7 @@ class LocalEngine implements Engine {
     const here = request.caller !== undefined || (request.approver !== undefined && request.approver !== parked);
     let begins = 0;
     const created = await createResponse(this.#parts, request, answers, (node) => {
-      if (!here && runner?.takes(node, this.#runs.size + this.#beginning)) return null;
+      if (!here && runner?.takes(node, this.#room.taken + this.#beginning)) return null;
       this.#beginning += ++begins;
       return this.#processName;
     }).finally(() => {
@@ -151,7 +153,7 @@ class LocalEngine implements Engine {
   }
 
   async #conduct(run: Run): Promise<void> {
-    await awaitTurn(this.#parts.store, run, (id) => this.#runs.get(id));
+    await awaitTurn(this.#parts.store, run, this.#runs, this.#room);
     await advance(this.#parts, run, {
       history: this.#history,
       budgets: this.#budgets,
@@ -169,7 +171,7 @@ class LocalEngine implements Engine {
     }
     run.wake();
     if (run.failure) void this.#aside.takeUpLater(run, this, () => this.#stopping);
-    this.#parts.runner?.left(run.node, this.#runs.size);
+    this.#parts.runner?.left(run.node, this.#room.taken);
     await this.#answeredMeanwhile(run);
   }
 
@@ -188,7 +190,7 @@ class LocalEngine implements Engine {
     const { runner, store } = this.#parts;
     const node = runner && !this.#runs.has(id) ? await existingNode(store, id) : undefined;
     const here = !node || node.caller !== null || (approver !== undefined && approver !== parked);
-    if (here || node.endedAt !== null || !runner?.takes(node, this.#runs.size)) return this.run(id, approver);
+    if (here || node.endedAt !== null || !runner?.takes(node, this.#room.taken)) return this.run(id, approver);
     if (this.#pulse.isAlive(await store.leaseOf(id))) return node;
     // From now on it does not wait any more, for whoever asks.
     if (node.status === "waiting") await leaveWaiting(store, await this.#take(id));

@@ -8,6 +8,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { Pruned, PruneOptions } from "../types/engine.ts";
 import type { ResponseNode } from "../types/response.ts";
+import type { Store } from "../types/store.ts";
 import { keepOf, keepPattern } from "../util/duration.ts";
 import type { EngineParts } from "./parts.ts";
 
@@ -30,8 +31,7 @@ export async function prune(parts: EngineParts, options: PruneOptions = {}): Pro
       if (node.caller !== null || node.endedAt === null) continue; // A sub-agent goes with its caller.
       const keep = options.olderThan ?? (await keepFor(parts, node));
       if (!(node.endedAt + keep < now)) continue;
-      const children = await store.children(node.id);
-      if (children.some(({ id }) => !gone.has(id))) continue;
+      if (await isNeeded(store, node.id, gone)) continue;
       gone.add(node.id);
       result.deleted++;
       if (node.conversationId !== null) touched.add(node.conversationId);
@@ -50,6 +50,16 @@ export async function prune(parts: EngineParts, options: PruneOptions = {}): Pro
     if (!options.dryRun) await store.removeConversation(id);
   }
   return result;
+}
+
+/** Whether something that stays goes on from it, or from one of its sub-agents. */
+async function isNeeded(store: Store, id: string, gone: ReadonlySet<string>): Promise<boolean> {
+  const children = await store.children(id);
+  if (children.some((child) => child.caller === null && !gone.has(child.id))) return true;
+  for (const subAgent of await store.list({ callerResponseId: id, limit: 1_000 })) {
+    if (await isNeeded(store, subAgent.id, gone)) return true;
+  }
+  return false;
 }
 
 /** Milliseconds. */

@@ -2,10 +2,11 @@
  * Schedules: what is due is started.
  *
  * Invariant: a moment that is due starts one response: its idempotency key names schedule and moment, so that a server
- * that died in between, or another one at the same time, finds what was started.
+ * that died in between, or another one at the same time, finds what was started. One that could not be started for a
+ * reason that passes stays due.
  */
 import type { RunRequest } from "../types/engine.ts";
-import { toRotundaError } from "../types/error.ts";
+import { errorTable, toRotundaError } from "../types/error.ts";
 import { LOCAL, type ResponseNode } from "../types/response.ts";
 import type { Schedule, ScheduleConfig } from "../types/schedule.ts";
 import type { Store } from "../types/store.ts";
@@ -28,8 +29,14 @@ export async function startDue(
       const node = await start(await requestOf(store, schedule, at));
       after.lastResponseId = node.id;
       started.push(node);
-    } catch (error) {
-      after.error = toRotundaError(error).message;
+    } catch (thrown) {
+      const { code, message } = toRotundaError(thrown);
+      after.error = message;
+      if (errorTable[code].retryable) {
+        // Not now: it stays due, and whoever looks next tries again.
+        if (schedule.error === message) continue;
+        Object.assign(after, { nextAt: at, lastAt: schedule.lastAt });
+      }
     }
     // Where it was changed in the meantime, or another server was quicker, theirs counts.
     await store.saveSchedule(after, at);

@@ -14,6 +14,7 @@ import { RotundaError } from "../types/error.ts";
 import type { ResponseNode } from "../types/response.ts";
 import type { Queue, SqlTransaction, WorkOptions } from "../types/runner.ts";
 import { type Once, once } from "../util/once.ts";
+import { mayHaveSkippedItsTurn } from "../util/turns.ts";
 
 interface RunJob {
   responseId: string;
@@ -78,7 +79,7 @@ class PgBossQueue implements Queue {
 
   /** The queue of a profile, made if there is none. */
   async #queueOf(profile: string): Promise<string> {
-    const name = PREFIX + profile.replace(/[^\w.-]/g, "_");
+    const name = queueName(profile);
     const boss = await this.#boss();
     let made = this.#queues.get(name);
     if (!made) {
@@ -123,23 +124,29 @@ class PgBossQueue implements Queue {
   }
 
   created(node: ResponseNode): void {
-    this.#announce(PREFIX + node.profile);
+    this.#announce(queueName(node.profile));
   }
 
   async submit(node: ResponseNode): Promise<void> {
     await this.#send(node);
-    this.#announce(PREFIX + node.profile);
+    this.#announce(queueName(node.profile));
   }
 
   left({ id, endedAt }: ResponseNode): void {
     this.#worker?.look();
     if (endedAt === null || this.#closed) return;
     // What stood behind it may go now.
-    this.#children(id)
-      .then((children) =>
-        Promise.all(children.filter(({ status }) => status === "queued").map((one) => this.submit(one))),
-      )
-      .catch((error: Error) => this.#options.log(`queue: what stands behind ${id} was not put in: ${error.message}`));
+    this.#letIn(id).catch((error: Error) =>
+      this.#options.log(`queue: what stands behind ${id} was not put in: ${error.message}`),
+    );
+  }
+
+  async #letIn(id: string): Promise<void> {
+    for (const child of await this.#children(id)) {
+      if (child.status === "queued") await this.submit(child);
+      // It ended before its turn came: what stands behind it stood behind this one.
+      else if (child.endedAt !== null && mayHaveSkippedItsTurn(child)) await this.#letIn(child.id);
+    }
   }
 
   /** Those of one moment share one NOTIFY. */
@@ -196,6 +203,11 @@ class PgBossQueue implements Queue {
     await this.#announcing;
     if (this.#boss.made()) await (await this.#boss()).stop({ graceful: false, close: true });
   }
+}
+
+/** Profiles whose names differ in odd characters only share a queue. */
+function queueName(profile: string): string {
+  return PREFIX + profile.replace(/[^\w.-]/g, "_");
 }
 
 /** One process's share of the work. */
@@ -272,7 +284,7 @@ class Worker {
   async #know(): Promise<void> {
     if (performance.now() - this.#namesAt < 10 * POLL && this.#names.length > 0) return;
     this.#namesAt = performance.now();
-    const own = this.#options.profiles?.map((profile) => PREFIX + profile);
+    const own = this.#options.profiles?.map(queueName);
     const all = (await this.#boss.getQueues()).map(({ name }) => name).filter((name) => name.startsWith(PREFIX));
     this.#names = own ? all.filter((name) => own.includes(name)) : all;
   }

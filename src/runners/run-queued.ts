@@ -7,6 +7,8 @@
 import type { App } from "../types/app.ts";
 import { RotundaError, toRotundaError } from "../types/error.ts";
 import type { ResponseNode } from "../types/response.ts";
+import type { Store } from "../types/store.ts";
+import { mayHaveSkippedItsTurn } from "../util/turns.ts";
 
 const MOST_RESTARTS = 3;
 
@@ -17,14 +19,22 @@ export interface RunQueuedOptions {
   tell(text: string): void;
 }
 
+/** Whether something above it has not ended; that may be further up, where what is in between never had its turn. */
+async function standsBehind(store: Store, node: ResponseNode): Promise<boolean> {
+  for (let id = node.previousResponseId; id !== null; ) {
+    const above: ResponseNode | undefined = await store.node(id);
+    if (!above) return false;
+    if (above.endedAt === null) return true;
+    id = mayHaveSkippedItsTurn(above) ? above.previousResponseId : null;
+  }
+  return false;
+}
+
 /** Resolves when it has left this process; rejects where somebody shall try again later. */
 export async function runQueued({ app, appFor, tell }: RunQueuedOptions, id: string, last: boolean): Promise<void> {
   const node = await app.store.node(id);
   if (!node || node.endedAt !== null) return;
-  if (node.status === "queued" && node.previousResponseId !== null) {
-    const parent = await app.store.node(node.previousResponseId);
-    if (parent && parent.endedAt === null) return;
-  }
+  if (node.status === "queued" && (await standsBehind(app.store, node))) return;
   if (node.restarts >= MOST_RESTARTS && (await app.store.leaseOf(id)) !== undefined) {
     tell(`response ${id} was running at ${node.restarts} crashes in a row: it is ended`);
     return app.engine.interrupt(id);

@@ -21,11 +21,14 @@ export interface Held {
   agents: number;
 }
 
-/** As it stands now: one whose period has passed begins anew. */
+/** Milliseconds that the clocks of two machines differ at most. */
+const SKEW = 3_600_000;
+
+/** As it stands now: one whose period has passed begins anew, as does one that a wrong clock has put into the future. */
 export function current(row: BudgetRow, now: number): Budget {
   const { key, period } = row;
   const start = periodStart(period, now);
-  const passed = start > row.since;
+  const passed = start > row.since || row.since > now + SKEW;
   const { tokens, cost, seconds, agents } = row;
   return {
     key,

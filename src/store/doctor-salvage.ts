@@ -11,7 +11,9 @@ import { PLACES } from "./rows.ts";
 type Row = Record<string, string | number | null>;
 
 /** Statements that may fail on one table, so that what is broken throughout does not take for ever. */
-const MOST_FAILURES = 200_000;
+const MOST_FAILURES = 20_000;
+/** Rows behind the last one that can be read, where nobody knows how many there were. */
+const BEYOND = 65_536;
 
 /** Copies every table of the newest schema. Returns how many rows of each are lost, as far as anybody knows. */
 export function salvage(
@@ -40,6 +42,7 @@ interface Column {
 
 class TableCopy {
   readonly #from: DatabaseSync;
+  readonly #to: DatabaseSync;
   readonly #table: string;
   readonly #columns: Column[];
   readonly #insert: StatementSync;
@@ -51,6 +54,7 @@ class TableCopy {
 
   constructor(from: DatabaseSync, to: DatabaseSync, table: string) {
     this.#from = from;
+    this.#to = to;
     this.#table = table;
     this.#columns = to.prepare(`PRAGMA table_info("${table}")`).all() as unknown as Column[];
     const keys = this.#columns.filter(({ pk }) => pk > 0).sort((a, b) => a.pk - b.pk);
@@ -98,7 +102,8 @@ class TableCopy {
     if (forward.whole) return this.#lost;
     const backward = this.#scan("DESC");
     if (backward.whole) return this.#lost;
-    if (this.#number !== undefined) {
+    // Where neither end can be read it is the root that is broken, and no way leads to anything.
+    if (this.#number !== undefined && (forward.last ?? backward.last)) {
       const [first, last] = this.#bounds(forward.last, backward.last);
       this.#halves(first, last);
     } else this.#lost++;
@@ -108,9 +113,10 @@ class TableCopy {
 
   #bounds(forward: Row | undefined, backward: Row | undefined): [number, number] {
     const first = Number(forward?.number_ ?? 0) + 1;
-    // Where not even the last row can be read, nobody knows how far the numbers go.
-    const last = backward === undefined ? first + 2 ** 22 * this.#granule() : Number(backward.number_) - 1;
-    return [first, last];
+    if (backward !== undefined) return [first, Number(backward.number_) - 1];
+    // Responses are copied first: behind the last of them nobody has an item or an event.
+    const most = Number(this.#to.prepare("SELECT max(number) AS most FROM responses").get()?.most ?? 0);
+    return [first, this.#granule() === 1 ? first + BEYOND : (most + 1) * PLACES];
   }
 
   /** The entries and events of one response lie together: where they cannot be read, they are lost together. */

@@ -115,10 +115,16 @@ function budgetOf(
 ): Budget | undefined {
   if (row) {
     const stored = current(row, now);
-    if (row.is_set === 1 || !limits) return stored;
+    if (row.is_set === 1) return stored;
+    // It stands in the configuration no more.
+    if (!limits) return undefined;
     const text = JSON.stringify(limits);
-    if (text !== row.limits) transaction.send("UPDATE {budgets} SET limits = $1 WHERE key = $2", text, key);
-    return { ...stored, limits };
+    const since = period === row.period ? stored.since : periodStart(period, now);
+    if (text !== row.limits || period !== row.period) {
+      const sql = "UPDATE {budgets} SET limits = $1, period = $2, since = $3 WHERE key = $4";
+      transaction.send(sql, text, period, since, key);
+    }
+    return { ...stored, limits, period, since };
   }
   if (!limits) return undefined;
   const made = { key, period, is_set: 0, tokens: 0, cost: 0, seconds: 0, agents: 0, since: periodStart(period, now) };
@@ -134,14 +140,22 @@ function budgetOf(
   return current({ ...made, limits: text }, now);
 }
 
+/** Nobody makes a call for those responses any more. */
+export function unreserve(transaction: Transaction, responseIds: readonly string[]): void {
+  if (responseIds.length === 0) return;
+  transaction.send("DELETE FROM {reservations} WHERE response_id = ANY($1)", responseIds);
+}
+
 /** What was used counts, and nothing is reserved for those responses any more. */
 export async function spend(
   transaction: Transaction,
   spendings: readonly { responseId: string; spent: Spending }[],
 ): Promise<void> {
   if (spendings.length === 0) return;
-  const ids = spendings.map(({ responseId }) => responseId);
-  transaction.send("DELETE FROM {reservations} WHERE response_id = ANY($1)", ids);
+  unreserve(
+    transaction,
+    spendings.map(({ responseId }) => responseId),
+  );
   const keys = [...new Set(spendings.flatMap(({ spent }) => spent.keys))].sort();
   const rows = await transaction.all<BudgetRow>(
     "SELECT * FROM {budgets} WHERE key = ANY($1) ORDER BY key FOR NO KEY UPDATE",

@@ -108,7 +108,7 @@ export async function abandoned(reader: Reader, limit: number): Promise<Response
     `SELECT ${NODE} FROM {responses} AS node
      WHERE ended_at IS NULL AND deleted_at IS NULL AND caller_response_id IS NULL
        AND status IN ('queued', 'in_progress') AND (process IS NULL OR process = ANY($1))
-     ORDER BY number LIMIT $2`,
+     ORDER BY process IS NULL AND status = 'queued', number LIMIT $2`,
     gone.map(({ process }) => process),
     limit,
   );

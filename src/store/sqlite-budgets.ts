@@ -2,7 +2,7 @@
  * Budgets and what is reserved of them.
  *
  * Invariant: what was used is added in the transaction that stores what it was used for; a reservation is of one
- * response, and gone when that response settles it, reserves anew, or lets its time pass.
+ * response, and gone when that response settles it, reserves anew, waits, ends, or lets its time pass.
  */
 import {
   type Budget,
@@ -83,10 +83,14 @@ export class Budgets extends Schedules {
     const row = this.#row(key);
     if (row) {
       const stored = current(row, now);
-      if (row.is_set === 1 || !limits) return stored;
+      if (row.is_set === 1) return stored;
+      // It stands in the configuration no more.
+      if (!limits) return undefined;
       const text = JSON.stringify(limits);
-      if (text !== row.limits) this.#db.run("UPDATE budgets SET limits = ? WHERE key = ?", text, key);
-      return { ...stored, limits };
+      const since = period === row.period ? stored.since : periodStart(period, now);
+      if (text !== row.limits || period !== row.period)
+        this.#db.run("UPDATE budgets SET limits = ?, period = ?, since = ? WHERE key = ?", text, period, since, key);
+      return { ...stored, limits, period, since };
     }
     if (!limits) return undefined;
     const since = periodStart(period, now);
@@ -118,9 +122,14 @@ export class Budgets extends Schedules {
     return row ?? { calls: 0, tokens: 0, cost: 0, agents: 0 };
   }
 
+  /** Inside a transaction: nobody makes a call for that response any more. */
+  protected unreserve(responseId: string): void {
+    this.#db.run("DELETE FROM reservations WHERE response_id = ?", responseId);
+  }
+
   /** Inside a transaction: what was used counts, and nothing is reserved for that response any more. */
   protected spend(responseId: string, { keys, tokens, cost, seconds, agents }: Spending, now = Date.now()): void {
-    this.#db.run("DELETE FROM reservations WHERE response_id = ?", responseId);
+    this.unreserve(responseId);
     for (const key of keys) {
       const row = this.#row(key);
       if (!row) continue;

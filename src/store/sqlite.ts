@@ -139,9 +139,7 @@ class SqliteStore extends Records implements Store {
     for (const entry of input) this.#putEntry(number, entry);
     this.#tail.put(number, events);
     if (conversation) this.#conversations.point(conversation, node);
-    if (idempotency) {
-      this.#idempotency.take({ ...idempotency, owner: node.owner, responseId: node.id, answer: null });
-    }
+    if (idempotency) this.#idempotency.take({ ...idempotency, owner: node.owner, responseId: node.id, answer: null });
   }
 
   #putEntry(number: number, { side, position, turn, item, meta }: Entry): void {
@@ -197,6 +195,7 @@ class SqliteStore extends Records implements Store {
     row.status = node.status;
     row.body = bodyOf(node);
     row.ended_at = node.endedAt;
+    if (waits || node.endedAt !== null) this.unreserve(id);
     if (node.endedAt === null) {
       this.#db.run("UPDATE responses SET status = ?, body = ? WHERE id = ?", row.status, row.body, row.id);
       if (waits) this.#outbox.waits(node);
@@ -293,11 +292,10 @@ class SqliteStore extends Records implements Store {
   }
 
   async release(responseId: string, lease: Lease): Promise<void> {
-    const sql = "UPDATE responses SET process = NULL WHERE id = ? AND fence = ?";
     await this.#db.write(() => {
       const number = this.#open.numberOf(responseId, lease.fence);
       if (number !== undefined) this.#tail.put(number, []);
-      this.#db.run(sql, responseId, lease.fence);
+      this.#db.run("UPDATE responses SET process = NULL WHERE id = ? AND fence = ?", responseId, lease.fence);
     });
   }
 

@@ -23,7 +23,7 @@ export interface Runner {
   created(node: ResponseNode): void;
   /** One that has no process any more is to go on: after an answer, a raised budget, the end of what it stood behind. */
   submit(node: ResponseNode): Promise<void>;
-  /** One has left this process: `running` are left. */
+  /** One has left this process, or only stands behind another one: `running` are left. */
   left(node: ResponseNode, running: number): void;
   close(): Promise<void>;
 }

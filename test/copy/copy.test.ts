@@ -51,7 +51,9 @@ describe.each(pairs)("$name", ({ from, to }) => {
       "conversation waiting",
     ]);
     expect(await target.conversation(tree.openConversation)).toBeUndefined();
-    expect(await target.conversation("work")).toEqual(await source.conversation("work"));
+    const [there, here] = [await target.conversation("work"), await source.conversation("work")];
+    // SQLite holds no half of a character.
+    expect({ ...there, title: there?.title.toWellFormed() }).toEqual({ ...here, title: here?.title.toWellFormed() });
     const engine = await engineOn(target, [say("on the other side")]);
     for (const next of [{ conversation: tree.conversation }, { previousResponseId: tree.root }]) {
       const { id } = await engine.start({ ...start, ...next });

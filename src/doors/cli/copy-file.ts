@@ -24,7 +24,8 @@ const BEFORE = OPENING.length + 64 + 2;
 /** Bytes of a line: what fits into one text. */
 const LONGEST = 500_000_000;
 
-export type Line = { response: ResponseCopy } | { table: CopiedTable; row: RecordCopy };
+/** `bytes`: its length. */
+export type Line = { bytes: number } & ({ response: ResponseCopy } | { table: CopiedTable; row: RecordCopy });
 
 function digestOf(before: string, rest: string | Buffer): string {
   return createHash("sha256").update(before).update(rest).digest("hex");
@@ -105,7 +106,7 @@ export async function* readCopy(chunks: AsyncIterable<Buffer>): AsyncGenerator<L
       if (!isOver) throw damaged(`line ${number} counts other lines than there are`);
     } else {
       if ("response" in value) responses++;
-      yield lineOf(value, number);
+      yield lineOf(value, number, bytes.length);
     }
   }
   if (!isOver) throw damaged(`the export is cut off: its last line is missing behind line ${number}`);
@@ -136,11 +137,11 @@ function objectOf(text: string, number: number): JsonObject {
 }
 
 /** What is in it is checked by whoever pastes it. */
-function lineOf(value: JsonObject, number: number): Line {
+function lineOf(value: JsonObject, number: number, bytes: number): Line {
   const { response, table, row } = value;
-  if (isJsonObject(response)) return { response: response as unknown as ResponseCopy };
+  if (isJsonObject(response)) return { bytes, response: response as unknown as ResponseCopy };
   const known = copiedTables.find((one) => one === table);
-  if (known && isJsonObject(row)) return { table: known, row: row as RecordCopy };
+  if (known && isJsonObject(row)) return { bytes, table: known, row: row as RecordCopy };
   throw damaged(`line ${number} is neither a response nor a row`);
 }
 

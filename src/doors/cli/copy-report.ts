@@ -6,7 +6,7 @@ import type { CopySource, Left } from "./copy-source.ts";
 import type { CopyTarget } from "./copy-target.ts";
 
 /** Milliseconds between two words about long work. */
-const BEAT = 1_000;
+const BEAT = 5_000;
 
 /** Tells on stderr how far it is, and only where it takes long. */
 export function progress({ streams: { err } }: CommandContext): (responses: number) => void {

@@ -20,9 +20,9 @@ export interface ImportCopyFlags {
   contentOnly?: boolean;
 }
 
-/** Lines, and characters of responses, that are written at once. */
+/** Lines that are written at once. */
 const LINES = 100;
-const CHARACTERS = 2_000_000;
+const BYTES = 2_000_000;
 
 /** Whether it is one: "-" is always taken for one. */
 export function isCopyFile(workspace: string, path: string): boolean {
@@ -43,7 +43,7 @@ export async function importCopy(context: CommandContext, path: string, flags: I
   const copying = await app.store.copying();
   const bytes =
     path === "-" ? process.stdin : createReadStream(resolve(context.workspace, path), { highWaterMark: 1 << 20 });
-  const target = new CopyTarget(flags.dryRun ? await pretending(copying) : copying);
+  const target = new CopyTarget(flags.dryRun ? pretending(copying) : copying);
   const tell = progress(context);
   const isWanted = (table: CopiedTable) => flags.contentOnly !== true || table === "conversations";
   try {
@@ -81,34 +81,34 @@ export async function importCopy(context: CommandContext, path: string, flags: I
   return 0;
 }
 
-/** Lines of one kind together. */
+/** Lines of one kind together. Those before a line that is damaged come all the same. */
 async function* pagesOf(lines: AsyncIterable<Line>): AsyncGenerator<Page> {
   let page: Page | undefined;
-  let size = 0;
-  let characters = 0;
-  for await (const line of lines) {
-    const table = "table" in line ? line.table : undefined;
-    const same = page && ("table" in page ? page.table : undefined) === table;
-    if (page && (!same || size >= LINES || characters >= CHARACTERS)) {
-      yield page;
-      page = undefined;
+  let [count, bytes] = [0, 0];
+  let fault: unknown;
+  try {
+    for await (const line of lines) {
+      const isSame = page && ("response" in line ? "responses" in page : "table" in page && page.table === line.table);
+      if (page && (!isSame || count >= LINES || bytes >= BYTES)) {
+        yield page;
+        page = undefined;
+      }
+      if (!page) [count, bytes] = [0, 0];
+      page ??= "response" in line ? { responses: [] } : { table: line.table, rows: [] };
+      if ("response" in line && "responses" in page) page.responses.push(line.response);
+      else if ("row" in line && "rows" in page) page.rows.push(line.row);
+      count++;
+      bytes += line.bytes;
     }
-    if (!page) {
-      page = table === undefined ? { responses: [] } : { table, rows: [] };
-      size = 0;
-      characters = 0;
-    }
-    if ("response" in line && "responses" in page) {
-      page.responses.push(line.response);
-      characters += JSON.stringify(line.response).length;
-    } else if ("row" in line && "rows" in page) page.rows.push(line.row);
-    size++;
+  } catch (error) {
+    fault = error;
   }
   if (page) yield page;
+  if (fault !== undefined) throw fault;
 }
 
 /** Writes nothing; says what is here already. */
-async function pretending(copying: Copying): Promise<Copying> {
+function pretending(copying: Copying): Copying {
   return {
     last: () => copying.last(),
     belonging: (ids, whole) => copying.belonging(ids, whole),

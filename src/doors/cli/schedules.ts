@@ -100,7 +100,9 @@ async function momentOf(flags: ScheduleFlags, now: number): Promise<number | nul
 
 export async function scheduleRemove(context: CommandContext, name: string): Promise<number> {
   const app = await context.app();
-  const found = (await app.store.schedules()).find((one) => one.name === name || one.id === name);
+  const all = (await app.store.schedules()).filter((one) => one.name === name || one.id === name);
+  // Owners have names of their own: one's own comes first.
+  const found = all.find(({ owner }) => owner === LOCAL) ?? all[0];
   if (!found) throw new RotundaError("not_found", `there is no schedule ${name}`);
   if (found.configured) throw new RotundaError("usage", `${name} stands in a configuration file: remove it there`);
   await app.store.removeSchedule(found.id);

@@ -7,6 +7,7 @@
 import type { App } from "../../types/app.ts";
 import { toRotundaError } from "../../types/error.ts";
 import type { ResponseNode } from "../../types/response.ts";
+import { once } from "../../util/once.ts";
 import { parked } from "../../util/parked.ts";
 import { isHeld } from "../../util/process-name.ts";
 
@@ -27,6 +28,8 @@ export interface TakenUp {
 }
 
 const MOST_RESTARTS = 3;
+/** Milliseconds that a response which has ended has to let in what stands behind it. */
+const MOMENT = 5_000;
 
 export async function takeUp(options: TakeUpOptions): Promise<TakenUp> {
   const { store } = options.app;
@@ -44,11 +47,12 @@ export async function takeUp(options: TakeUpOptions): Promise<TakenUp> {
 export async function takeUpNodes(options: TakeUpOptions, nodes: readonly ResponseNode[]): Promise<TakenUp> {
   const { app, tell } = options;
   const result: TakenUp = { resumed: 0, interrupted: 0, failed: 0 };
+  const isIdle = once(async () => Object.values((await app.queue?.depth()) ?? {}).every((count) => count === 0));
   for (const node of nodes) {
     const lease = await app.store.leaseOf(node.id);
     if (isHeld(lease)) continue;
     // It is in the queue already, or goes there when it is answered.
-    if (app.queue && !lease && node.status !== "in_progress") continue;
+    if (app.queue && !lease && node.status !== "in_progress" && !(await isLost(app, node, isIdle))) continue;
     try {
       await takeUpOne(options, node, lease !== undefined, result);
     } catch (error) {
@@ -59,6 +63,17 @@ export async function takeUpNodes(options: TakeUpOptions, nodes: readonly Respon
     }
   }
   return result;
+}
+
+/**
+ * Whether nothing in the queue would ever run it: whoever ran what it stood behind was killed before it could put it in.
+ * Where something waits in the queue, it may be this one.
+ */
+async function isLost({ store }: App, node: ResponseNode, isIdle: () => Promise<boolean>): Promise<boolean> {
+  if (node.status !== "queued" || node.previousResponseId === null) return false;
+  const parent = await store.node(node.previousResponseId);
+  if (parent && (parent.endedAt === null || Date.now() - parent.endedAt < MOMENT)) return false;
+  return isIdle();
 }
 
 async function takeUpOne(

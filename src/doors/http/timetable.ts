@@ -22,7 +22,8 @@ export class Timetable {
   async tick(): Promise<void> {
     const { app, appFor, limits } = this.#services;
     const { schedules = [] } = app.config;
-    if (this.#synced !== schedules && (this.#synced || schedules.length > 0)) {
+    // The first time as well where there are none: what stood there when the last server ran is over.
+    if (this.#synced !== schedules) {
       await app.engine.upkeep.syncSchedules(schedules, app.workspace);
     }
     this.#synced = schedules;
