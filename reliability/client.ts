@@ -27,7 +27,8 @@ export interface Answered {
 
 export interface Wire {
   type: string;
-  sequence_number: number;
+  /** Absent where the stream itself, and not the response, has failed. */
+  sequence_number?: number;
   response?: { id: string; status: string };
 }
 

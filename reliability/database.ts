@@ -26,17 +26,22 @@ export async function partDatabase(wanted: string): Promise<PartDatabase> {
     return { address: undefined, open: (place) => opened(place.database, place), drop: async () => undefined };
   }
   if (wanted === "postgres") server ??= startPostgres({ fsync: true });
-  const base = wanted === "postgres" ? (await server)?.url : wanted;
-  if (base === undefined) throw new Error("no server");
+  const own = wanted === "postgres" ? await server : undefined;
+  const base = own?.url ?? wanted;
   const name = `reliability_${process.pid}_${++count}`;
   await statement(base, `CREATE DATABASE ${name}`);
-  const address = new URL(base);
-  address.pathname = `/${name}`;
+  const address = own?.urlOf(name) ?? withDatabase(base, name);
   return {
-    address: address.href,
-    open: (place) => opened(address.href, place),
+    address,
+    open: (place) => opened(address, place),
     drop: () => statement(base, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
   };
+}
+
+function withDatabase(base: string, name: string): string {
+  const address = new URL(base);
+  address.pathname = `/${name}`;
+  return address.href;
 }
 
 async function opened(address: string, place: Place): Promise<Store> {

@@ -44,7 +44,8 @@ export function stepFor({ body }: Pick<UpstreamRequest, "body">): UpstreamStep {
     ({ role, content }) => role === "user" && JSON.stringify(content).includes("do "),
   );
   const text = textOf(messages[asked]?.content);
-  const [, json = "{}"] = /do (\{.*\}) please/s.exec(text) ?? [];
+  // Questions that nothing stands between are shown to a model as one.
+  const [, json = "{}"] = [...text.matchAll(/do (\{.*?\}) please/gs)].at(-1) ?? [];
   const wish = JSON.parse(json) as Wish;
   const called = messages.slice(asked).filter(({ tool_calls: calls }) => (calls?.length ?? 0) > 0).length;
   const call = wish.calls?.[called];

@@ -58,6 +58,11 @@ export class History {
     this.#write({ fault: text });
   }
 
+  /** Something odd that breaks no promise. */
+  note(text: string): void {
+    this.#write({ note: text });
+  }
+
   count(what: string, by = 1): void {
     this.counts.set(what, (this.counts.get(what) ?? 0) + by);
   }

@@ -19,7 +19,8 @@ async function run(setting: Setting): Promise<Outcome> {
   const limit = setting.database === "sqlite" ? LIMIT : QUEUE_LIMIT;
   const starts: number[] = [];
   const takeUps: number[] = [];
-  const late: string[] = [];
+  let late = 0;
+  const never: string[] = [];
   const { faults, history, retries } = await weather(setting, {
     async torment(storm) {
       const {
@@ -37,13 +38,14 @@ async function run(setting: Setting): Promise<Outcome> {
         if (kill % 25 === 0) setting.tell(`${kill} of ${kills} kills`);
         if (chance.next() < 0.5) continue;
         const took = await untilTakenUp(storm, pid);
-        if (took === undefined || took + started > limit) late.push(`kill ${kill}: ${took ?? "more than 30,000"} ms`);
+        if (took === undefined) never.push(`kill ${kill}`);
+        else if (took + started > limit) late++;
         if (took !== undefined) takeUps.push(took + started);
       }
     },
   });
   return {
-    faults: [...faults, ...late.map((text) => `what ran was taken up late: ${text}`)],
+    faults: [...faults, ...never.map((text) => `what ran was not taken up: ${text}`)],
     figures: [
       { what: "kill -9 of the server under load", value: kills },
       none("acknowledged and lost, doubled, torn or not ended", faults.length),
@@ -58,7 +60,8 @@ async function run(setting: Setting): Promise<Outcome> {
         what: "start until everything is taken up or marked, p50 / worst",
         value: `${Math.round(quantile(takeUps, 0.5))} / ${Math.round(quantile(takeUps, 1))} ms`,
         goal: `≤ ${limit.toLocaleString("en-US")} ms`,
-        ok: late.length === 0,
+        time: true,
+        ok: late === 0,
       },
     ],
   };

@@ -98,6 +98,12 @@ export class Load {
       let heard = 0;
       return (data: string): boolean => {
         const event = JSON.parse(data) as Wire;
+        // The server says that it cannot go on with this stream: as if it were cut.
+        if (event.sequence_number === undefined) {
+          this.#history.count("errors");
+          this.#history.note(data);
+          return false;
+        }
         if (event.sequence_number !== events.length) {
           this.#history.fault(`stream ${id}: ${event.sequence_number} came after ${events.length - 1}`);
           return false;

@@ -27,6 +27,8 @@ export interface Figure {
   goal?: string;
   /** False: the goal was missed. */
   ok?: boolean;
+  /** It is a time: a slow machine misses it without a promise being broken. */
+  time?: true;
 }
 
 export interface Outcome {

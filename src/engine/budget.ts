@@ -108,6 +108,7 @@ export class BudgetGate {
         // Also the time since the last call, in which its tools ran.
         seconds: (run.stopwatch.spent() - run.counted) / 1_000,
         agents: amount.agents,
+        at: this.#parts.now(),
       });
       run.counted = run.stopwatch.spent();
       const settling = run.commit().then(

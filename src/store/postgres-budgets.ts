@@ -161,9 +161,9 @@ export async function spend(
     "SELECT * FROM {budgets} WHERE key = ANY($1) ORDER BY key FOR NO KEY UPDATE",
     keys,
   );
-  const now = Date.now();
+  const at = Math.max(...spendings.map(({ spent }) => spent.at));
   const sums = rows.map((row) => {
-    const { since, spent: before } = current(row, now);
+    const { since, spent: before } = current(row, at);
     const added = spendings.filter(({ spent }) => spent.keys.includes(row.key)).map(({ spent }) => spent);
     const sum = (of: (spent: Spending) => number, start: number) =>
       added.reduce((total, spent) => total + of(spent), start);

@@ -2,8 +2,9 @@
  * The database as its tables see it: statements that are prepared once for each connection, reads, and transactions.
  *
  * Invariant: `commit` resolves only when the transaction is known to be committed. Where the connection is lost at the
- * very commit, the server is asked what became of it, and nothing is done twice.
+ * very commit, what became of it is read in the database, and nothing is done twice.
  */
+import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ClientBase, Pool, PoolClient, QueryResultRow } from "pg";
 import { RotundaError } from "../types/error.ts";
@@ -46,6 +47,7 @@ export class PostgresDatabase implements Reader {
   readonly #reading: Pool;
   readonly #writing: Pool;
   readonly #statements = new Map<string, { name: string; text: string }>();
+  readonly #marks = new WeakMap<ClientBase, Mark>();
   readonly #probe: Probe | undefined;
 
   constructor(
@@ -163,15 +165,18 @@ export class PostgresDatabase implements Reader {
     return result;
   }
 
-  /** The connection was lost while the commit was under way. */
+  /**
+   * The connection was lost while the commit was under way. The server's own number of a transaction would not do: after
+   * a crash it may be another one's.
+   */
   async #wasCommitted(transaction: Transaction): Promise<boolean> {
-    const id = await transaction.id;
-    if (id === undefined) return false;
+    const mark = await transaction.marked;
+    // It had not even begun, as far as we have heard; and no COMMIT is sent before we hear of what it changes.
+    if (mark === undefined) return false;
     const began = performance.now();
     for (let pause = 20; ; pause = Math.min(2 * pause, 1_000)) {
-      const state = await this.#stateOf(id);
-      if (state === "committed") return true;
-      if (state === "aborted") return false;
+      const last = await this.#lastOf(mark.name);
+      if (last !== undefined) return last >= mark.sequence;
       if (performance.now() - began > (this.closing ? SOON : PATIENCE)) break;
       await sleep(pause);
     }
@@ -181,15 +186,25 @@ export class PostgresDatabase implements Reader {
     });
   }
 
-  async #stateOf(id: string): Promise<string | undefined> {
+  /** The last transaction of a connection that was committed; waits for one that is still under way. Undefined: not known. */
+  async #lastOf(name: string): Promise<number | undefined> {
+    const sql = `INSERT INTO {marks} AS known (name, sequence, used) VALUES ($1, 0, now())
+      ON CONFLICT (name) DO UPDATE SET used = known.used RETURNING sequence`;
     try {
-      const { rows } = await this.#writing.query<{ state: string | null }>("SELECT pg_xact_status($1::xid8) AS state", [
-        id,
-      ]);
-      return rows[0]?.state ?? undefined;
+      const query = { ...this.statement(sql), values: [name] };
+      const { rows } = await this.#writing.query<{ sequence: number }>(query);
+      return rows[0]?.sequence;
     } catch {
       return undefined;
     }
+  }
+
+  /** Of a connection: its name among the marks, and the number of its next transaction. */
+  nextMark(client: ClientBase): Mark {
+    const mark = this.#marks.get(client) ?? { name: randomBytes(12).toString("hex"), sequence: 0 };
+    const next = { name: mark.name, sequence: mark.sequence + 1 };
+    this.#marks.set(client, next);
+    return next;
   }
 
   async close(): Promise<void> {
@@ -211,14 +226,23 @@ async function giveUp(client: PoolClient, error: unknown): Promise<void> {
   }
 }
 
+/** Of a transaction: the connection that made it, and its number there. */
+interface Mark {
+  name: string;
+  sequence: number;
+}
+
+const MARK = `INSERT INTO {marks} (name, sequence, used) VALUES ($1, $2, now())
+  ON CONFLICT (name) DO UPDATE SET sequence = excluded.sequence, used = excluded.used`;
+
 /** Statements of one transaction, sent without waiting for each other's answers. */
 export class Transaction implements Reader, SqlExecutor {
   readonly #database: PostgresDatabase;
   readonly #client: ClientBase;
   /** Statements whose outcome nobody waits for but the commit. */
   readonly #sent: Promise<unknown>[] = [];
-  /** The server's number of it; undefined where it never came so far. */
-  id: Promise<string | undefined> = Promise.resolve(undefined);
+  /** By what its outcome can be found out; undefined where it never came so far. */
+  marked: Promise<Mark | undefined> = Promise.resolve(undefined);
 
   constructor(database: PostgresDatabase, client: ClientBase) {
     this.#database = database;
@@ -227,10 +251,11 @@ export class Transaction implements Reader, SqlExecutor {
 
   begin(): void {
     this.#keep(this.#client.query("BEGIN ISOLATION LEVEL READ COMMITTED"));
-    const asked = this.#client.query<{ id: string }>({ name: "xid", text: "SELECT pg_current_xact_id()::text AS id" });
-    this.#keep(asked);
-    this.id = asked.then(
-      ({ rows }) => rows[0]?.id,
+    const mark = this.#database.nextMark(this.#client);
+    const marked = this.run(MARK, mark.name, mark.sequence);
+    this.#keep(marked);
+    this.marked = marked.then(
+      () => mark,
       () => undefined,
     );
   }

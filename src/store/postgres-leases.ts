@@ -64,6 +64,7 @@ export class Leases {
          AND NOT EXISTS (SELECT 1 FROM {responses} WHERE process = old.name AND ended_at IS NULL)`,
       FORGOTTEN,
     );
+    await this.#db.all("DELETE FROM {marks} WHERE used < now() - $1 * interval '1 millisecond'", FORGOTTEN);
   }
 
   /** Inside a transaction. Undefined: somebody alive has it, or it has ended. */

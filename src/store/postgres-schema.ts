@@ -8,6 +8,7 @@
  * What differs from SQLite:
  *   keys           columns of their own (number, side, position; number, first), not packed into one integer
  *   tail           there is none: deltas of many responses share a transaction, not a row
+ *   marks          the last transaction of each connection that writes: what a lost COMMIT led to is read here
  *   processes      until when each process's leases hold, by the database's clock: one row to renew, however many it runs
  *   tokens, cost   of entries and responses: what their usage says, so that it can be summed without reading JSON (a text
  *                  with U+0000 cannot be read as JSON here)
@@ -43,6 +44,11 @@ export const migrations: readonly string[] = [
   CREATE INDEX responses_previous ON {responses} (previous_response_id) WHERE previous_response_id IS NOT NULL;
   CREATE INDEX responses_caller ON {responses} (caller_response_id) WHERE caller_response_id IS NOT NULL;
   CREATE INDEX responses_owner ON {responses} (owner, number) WHERE deleted_at IS NULL AND owner <> 'local';
+  CREATE TABLE {marks} (
+    name text COLLATE "C" PRIMARY KEY,
+    sequence bigint NOT NULL,
+    used timestamptz NOT NULL
+  ) WITH (fillfactor = 50);
   CREATE TABLE {processes} (
     name text COLLATE "C" PRIMARY KEY,
     until timestamptz NOT NULL

@@ -128,12 +128,12 @@ export class Budgets extends Schedules {
   }
 
   /** Inside a transaction: what was used counts, and nothing is reserved for that response any more. */
-  protected spend(responseId: string, { keys, tokens, cost, seconds, agents }: Spending, now = Date.now()): void {
+  protected spend(responseId: string, { keys, tokens, cost, seconds, agents, at }: Spending): void {
     this.unreserve(responseId);
     for (const key of keys) {
       const row = this.#row(key);
       if (!row) continue;
-      const { since, spent } = current(row, now);
+      const { since, spent } = current(row, at);
       this.#db.run(
         "UPDATE budgets SET since = ?, tokens = ?, cost = ?, seconds = ?, agents = ? WHERE key = ?",
         since,

@@ -73,6 +73,8 @@ export type Reserved = { kind: "reserved" } | { kind: "reached"; budget: Budget 
 /** What was used, and the reservation that it settles. */
 export interface Spending extends Spent {
   keys: readonly BudgetKey[];
+  /** When, in milliseconds since the epoch: it counts in the period of that moment. */
+  at: number;
 }
 
 /** As the configuration gives them. */

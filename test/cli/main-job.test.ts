@@ -62,5 +62,5 @@ test("one turn does it all; log shows the tree, show every item, --from branches
 
   const branch = await run(["chat", ...flags, "--from", id.slice(-6), "--output-format", "json", "Say it again."]);
   expect(JSON.parse(branch.out)).toMatchObject({ status: "completed", output_text: ANSWER });
-  expect((await run(["log", id])).out.trimEnd().split("\n")).toHaveLength(3);
+  expect((await run(["log", id])).out.trimEnd().split("\n")).toHaveLength(4);
 });

@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { CopySource, type Selection, selectionOf } from "../../src/doors/cli/copy-source.ts";
 import { CopyTarget } from "../../src/doors/cli/copy-target.ts";
 import { createDatabaseDoctor } from "../../src/store/doctor.ts";
+import { hashOf } from "../../src/store/rows.ts";
 import type { ResponseCopy } from "../../src/types/copy.ts";
 import type { Store } from "../../src/types/store.ts";
 import { newId } from "../../src/util/ids.ts";
@@ -185,6 +186,15 @@ describe.each(databases)("into $name", ({ fresh }) => {
       /its log/,
     ],
     ["the parent's hash", () => ({ parent_hash: "0".repeat(64) }), /hash/],
+    [
+      // Whoever computes its own hash anew cannot make it fit the one that it goes on from.
+      "all that is above it",
+      (one) => {
+        const parent_hash = "0".repeat(64);
+        return { parent_hash, hash: hashOf({ ...one, number: 0 }, one.entries, parent_hash) };
+      },
+      /does not fit the hash of/,
+    ],
     ["the id", () => ({ id: "resp_x" }), /resp_x/],
     ["a place", ({ entries: [first] }) => Object.assign(first ?? {}, { position: 2 ** 23 }), /order of its items/],
     ["the status", () => ({ status: "in_progress" }), /status/],

@@ -55,7 +55,8 @@ describe.runIf(hasPostgres)("D7 two processes, one database", () => {
     expect(await second.abandoned(10)).toEqual([]);
     await expect.poll(async () => (await second.leaseOf(node.id))?.over, { timeout: 10_000 }).toBe(true);
     expect((await second.abandoned(10)).map(({ id }) => id)).toEqual([node.id]);
-    expect(await second.claim(node.id, "elsewhere/8/8/b")).toEqual({ process: "elsewhere/8/8/b", fence: 2 });
+    const taken = { process: "elsewhere/8/8/b", fence: 2, crashed: true };
+    expect(await second.claim(node.id, "elsewhere/8/8/b")).toEqual(taken);
     // Whoever had it may renew what it likes.
     await first.renew(elsewhere);
     await expect(first.append(batchOf(node.id), true)).rejects.toMatchObject({ code: "owned_elsewhere" });

@@ -1,7 +1,7 @@
 /**
  * Timetable: the clock of schedules in a server.
  *
- * Invariant: what is due is started for its owner as if they had asked: within the token's limits and profiles, by the app
+ * Invariant: what is due is started for its owner as if they had asked: within the token's limits, scopes and profiles, by the app
  * of its own directory; a token that is no longer in force starts nothing.
  */
 import { RotundaError } from "../../types/error.ts";
@@ -29,6 +29,8 @@ export class Timetable {
     this.#synced = schedules;
     await app.engine.upkeep.startDue(async (request) => {
       const identity = await this.#identityOf(request.owner ?? LOCAL);
+      if (!identity.scopes.includes("responses:write"))
+        throw new RotundaError("insufficient_scope", "its token may not start responses any more");
       if (request.profile !== undefined && !mayUseProfile(identity, request.profile)) {
         throw new RotundaError("insufficient_scope", `its token may not use profile ${request.profile}`);
       }
