@@ -66,6 +66,9 @@ describe.runIf(hasPostgres)("the schema", () => {
       ...[
         "events.number",
         "migrations.number",
+        "marks.name",
+        "marks.sequence",
+        "marks.used",
         "processes.name",
         "processes.until",
         "responses.cost",
