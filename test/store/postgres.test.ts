@@ -65,10 +65,10 @@ describe.runIf(hasPostgres)("the schema", () => {
       ...["entries.cost", "entries.number", "entries.position", "entries.side", "entries.tokens", "events.first"],
       ...[
         "events.number",
-        "migrations.number",
         "marks.name",
         "marks.sequence",
         "marks.used",
+        "migrations.number",
         "processes.name",
         "processes.until",
         "responses.cost",

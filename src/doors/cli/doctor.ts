@@ -7,7 +7,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { DatabaseDoctor, Examination, Repair } from "../../types/doctor.ts";
-import { toRotundaError } from "../../types/error.ts";
+import { RotundaError, toRotundaError } from "../../types/error.ts";
 import { readServerFile } from "../../util/server-file.ts";
 import { visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
@@ -20,6 +20,8 @@ interface DoctorFlags {
 }
 
 export async function doctor(context: CommandContext, flags: DoctorFlags): Promise<number> {
+  const { config } = await (await context.setUp()).configuration(flags.config).catch(() => ({ config: undefined }));
+  if (config?.database !== undefined) return withoutFile(context, flags);
   const database = await context.doctor();
   const repaired = flags.repair ? await database.repair(progress(context)) : undefined;
   const examined = await database.examine(progress(context));
@@ -28,6 +30,19 @@ export async function doctor(context: CommandContext, flags: DoctorFlags): Promi
   if (flags.json) {
     context.streams.out(`${JSON.stringify(repaired ? { findings, examined, repaired } : { findings, examined })}\n`);
   } else for (const finding of findings) context.streams.out(line(finding, context));
+  return findings.some(({ state }) => state === "fault") ? 1 : 0;
+}
+
+/** On Postgres: its pages are its own affair, and what its rows say is checked whenever they are read. */
+async function withoutFile(context: CommandContext, flags: DoctorFlags): Promise<number> {
+  if (flags.repair) {
+    throw new RotundaError("usage", "--repair is for the built-in database: this configuration names another one", {
+      remedy: "Restore a damaged Postgres database from its backup.",
+    });
+  }
+  const findings = await others(context, flags);
+  if (flags.json) context.streams.out(`${JSON.stringify({ findings })}\n`);
+  else for (const finding of findings) context.streams.out(line(finding, context));
   return findings.some(({ state }) => state === "fault") ? 1 : 0;
 }
 
