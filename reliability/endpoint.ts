@@ -44,14 +44,40 @@ export function stepFor({ body }: Pick<UpstreamRequest, "body">): UpstreamStep {
     ({ role, content }) => role === "user" && JSON.stringify(content).includes("do "),
   );
   const text = textOf(messages[asked]?.content);
-  // Questions that nothing stands between are shown to a model as one.
-  const [, json = "{}"] = [...text.matchAll(/do (\{.*?\}) please/gs)].at(-1) ?? [];
-  const wish = JSON.parse(json) as Wish;
+  const wish = JSON.parse(lastWish(text)) as Wish;
   const called = messages.slice(asked).filter(({ tool_calls: calls }) => (calls?.length ?? 0) > 0).length;
   const call = wish.calls?.[called];
   const { latency = 0, delay = 0, words = 3 } = wish;
   if (call) return { calls: [{ name: call[0], arguments: call[1] }], latency };
   return { text: wordsOf(words), delay, latency };
+}
+
+/** Questions that nothing stands between are shown to a model as one; and one wish may hold another, for a sub-agent. */
+function lastWish(text: string): string {
+  let last = "{}";
+  for (let at = text.indexOf("do {"); at >= 0; ) {
+    const end = endOfObject(text, at + 3);
+    const isWish = text.startsWith(" please", end);
+    if (isWish) last = text.slice(at + 3, end);
+    at = text.indexOf("do {", isWish ? end : at + 1);
+  }
+  return last;
+}
+
+/** Behind the closing brace of the object that begins at `start`. */
+function endOfObject(text: string, start: number): number {
+  let depth = 0;
+  let inString = false;
+  for (let at = start; at < text.length; at++) {
+    const character = text[at];
+    if (inString) {
+      if (character === "\\") at++;
+      else if (character === '"') inString = false;
+    } else if (character === '"') inString = true;
+    else if (character === "{") depth++;
+    else if (character === "}" && --depth === 0) return at + 1;
+  }
+  return text.length;
 }
 
 function textOf(content: unknown): string {
