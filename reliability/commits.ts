@@ -253,8 +253,9 @@ export async function runCommits(
         if (await bench.kill(commit, moment, faults)) killed++;
       });
       tell(`${reference.name}: ${commits} commits, killed ${killed} times`);
-      // The number of commits varies a little with timing; nearly every point must have been met.
-      if (!first && killed < chosen.length * 0.8)
+      // The number of commits varies with timing: what comes close together shares one. A run that has ended before the
+      // point shows nothing, so at least half of them must have been met.
+      if (!first && killed < chosen.length * 0.5)
         faults.push(`${reference.name}: only ${killed} of ${chosen.length} points were met`);
       figures.push({ what: `${reference.name}: commits, points killed at`, value: `${commits}, ${killed}` });
       all += killed;
