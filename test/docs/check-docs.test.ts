@@ -9,7 +9,18 @@ import { describe, expect, test } from "vitest";
 import { temporaryFolder } from "../support.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
-const COPIED = ["src", "scripts", "docs", "schema", "examples", "test/promises.ts", "package.json", "LICENSE"];
+const COPIED = [
+  "src",
+  "scripts",
+  "docs",
+  "schema",
+  "examples",
+  "deploy",
+  "reliability",
+  "test/promises.ts",
+  "package.json",
+  "LICENSE",
+];
 const PAGES = ["README.md", "AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
 function copy(): string {
