@@ -345,6 +345,7 @@ class LocalEngine implements Engine {
     run.stop(stop);
     this.#begin(run);
     await run.finished;
+    if (run.failure) throw run.failure;
   }
 
   async interrupt(id: string): Promise<void> {
