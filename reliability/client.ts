@@ -72,7 +72,8 @@ export class Client {
       try {
         const response = await this.#send(path, ask, AbortSignal.timeout(20_000));
         const text = await response.text();
-        if (!AGAIN.has(response.status) || ask.final?.includes(response.status))
+        const again = AGAIN.has(response.status) || text.includes('"code":"storage_failed"');
+        if (!again || ask.final?.includes(response.status))
           return { status: response.status, json: JSON.parse(text) as unknown };
         last = `${response.status} ${text.slice(0, 300)}`;
       } catch (error) {

@@ -200,6 +200,29 @@ function syncsOf(trace: string): Syncs {
   return found;
 }
 
+/**
+ * When the disk fails to the very end of the process, the log cannot be cut, and a turn that was refused is in it after
+ * all: the next server runs it to its end, as any other.
+ */
+async function startedAnew({ build, seed }: Setting, place: Place): Promise<string[]> {
+  const server = await Server.on({ build, place });
+  await server.start();
+  const client = new Client(() => [server], new Chance(seed), 30_000);
+  const ended = await eventually(async () => {
+    const { json } = await client.ask("/v1/responses?limit=100");
+    return (json as { data: { status: string }[] }).data.every(({ status }) => !isOpen(status));
+  });
+  const { code, said } = await server.stop("SIGTERM");
+  return [
+    ...(ended ? [] : ["a response is open after the next start"]),
+    ...(code === 0 ? [] : [`the next server left with ${code}: ${said}`]),
+  ];
+}
+
+function isOpen(status: string): boolean {
+  return status === "queued" || status === "in_progress";
+}
+
 async function failingSync(setting: Setting, outcome: Outcome): Promise<void> {
   if (spawnSync("strace", ["-e", "trace=fsync", "true"]).status !== 0) {
     outcome.skipped?.push("EIO of fsync: strace is missing, or may not trace (apt-get install strace)");
@@ -233,7 +256,7 @@ async function failingSync(setting: Setting, outcome: Outcome): Promise<void> {
         await server.start();
         const body = { model: "test-model", input: question({}), background: true };
         for (let turn = 0; turn < 30; turn++) {
-          const { status, json } = await client.ask("/v1/responses", { body });
+          const { status, json } = await client.ask("/v1/responses", { body, final: [500] });
           if (status === 200) history.acknowledge((json as { id: string }).id, "plain");
           else counts.refused++;
           if (status !== 200 && status !== 500)
@@ -248,7 +271,7 @@ async function failingSync(setting: Setting, outcome: Outcome): Promise<void> {
         const seen = syncsOf(trace);
         syncs = { failed: syncs.failed + seen.failed, trusted: syncs.trusted + seen.trusted };
         counts.acknowledged += history.acknowledged.size;
-        found.push(...(await judge(place, history)));
+        found.push(...(await startedAnew(setting, place)), ...(await judge(place, history)));
       },
       before,
     );

@@ -108,6 +108,7 @@ function partsOf(world: World, store: Store, isDead: () => boolean): EngineParts
       close: async () => undefined,
     },
     profiles: {
+      list: () => builtinProfiles,
       get: async (name = "general") => {
         const profile = builtinProfiles.find((one) => one.name === name);
         if (!profile) throw new RotundaError("profile_not_found", name);

@@ -301,7 +301,9 @@ class Builder {
       runner,
       models: { get: async (id) => (await this.#now.registry()).get(id) },
       tools,
-      profiles: { get: (name) => this.#now.profiles.get(name) },
+      get profiles() {
+        return builder.#now.profiles;
+      },
       get permissions() {
         return builder.#now.config.permissions;
       },

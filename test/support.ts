@@ -148,6 +148,7 @@ export async function engineWith(options: FixtureOptions): Promise<Fixture> {
       close: async () => undefined,
     },
     profiles: {
+      list: () => builtinProfiles,
       get: async (name = "general") => {
         const builtin = builtinProfiles.find((profile) => profile.name === name);
         if (!builtin) throw new Error(`no profile ${name}`);

@@ -27,8 +27,6 @@ import { Turnstile } from "./turnstile.ts";
 
 /** Tokens that a first call is taken to use; later ones: as much as the one before. */
 const FIRST_CALL = 1_000;
-/** Milliseconds for which a reservation counts that nobody settles: its process is gone. */
-const LIFE = 15 * 60_000;
 /** Milliseconds between two tries of the first in line: what it waits for may become free on another machine. */
 const AGAIN = 200;
 /** Milliseconds for which it is believed that nobody has set a budget. */
@@ -129,7 +127,7 @@ export class BudgetGate {
   ): Promise<Reserved> {
     const { store, now } = this.#parts;
     const group = run.node.conversationId ?? run.node.id;
-    const reservation = { responseId: run.node.id, holds, amount, life: LIFE };
+    const reservation = { responseId: run.node.id, holds, amount };
     const crowded = holds.find(({ key }) => this.#turnstile.isCrowded(key));
     let reserved: Reserved = crowded ? { kind: "busy", key: crowded.key } : await store.reserve(reservation, now());
     while (reserved.kind === "busy" && !run.signal.aborted) {
@@ -172,7 +170,7 @@ export class BudgetGate {
     const now = performance.now();
     if (now - this.#setAt > KNOWN) {
       this.#setAt = now;
-      this.#anySet = this.#parts.store.budgets(this.#parts.now()).then((all) => all.length > 0);
+      this.#anySet = this.#parts.store.budgets(this.#parts.now(), { limit: 1 }).then((all) => all.length > 0);
     }
     return this.#anySet;
   }
@@ -203,7 +201,7 @@ export class BudgetGate {
   /** Whether what a response waits for can be used again. */
   async isFree(key: BudgetKey): Promise<boolean> {
     const now = this.#parts.now();
-    const budget = (await this.#parts.store.budgets(now)).find((one) => one.key === key);
+    const [budget] = await this.#parts.store.budgets(now, { key });
     if (!budget) return true;
     if (budget.set) return usedUp(budget) === undefined;
     const { limits, period } = configured(this.#configured, key, undefined);

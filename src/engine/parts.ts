@@ -20,7 +20,10 @@ export interface EngineParts {
   /** The default model without an id. Throws `model_not_found`. */
   models: { get(id?: string): Promise<Model> };
   tools: ToolSource;
-  profiles: { get(name?: string): Promise<Profile> };
+  profiles: {
+    get(name?: string): Promise<Profile>;
+    list(): readonly { name: string }[];
+  };
   permissions: PermissionRules & { mode: PermissionMode };
   hooks: Partial<Record<HookPoint, HookConfig[]>>;
   /** Runs one hook command with JSON on its stdin. */

@@ -20,11 +20,13 @@ export async function prune(parts: EngineParts, options: PruneOptions = {}): Pro
   const result: Pruned = { deleted: 0, conversations: 0 };
   const gone = new Set<string>();
   const touched = new Set<string>();
-  // Newest first: whatever goes on from a response has been looked at before it.
+  const shortest = await shortestKeep(parts, options);
+  if (shortest === Number.POSITIVE_INFINITY) return result;
+  // Newest first: whatever goes on from a response has been looked at before it, or is too young to go.
   for (let before: string | undefined; ; ) {
     const page: ResponseNode[] = await store.list({
       limit: PAGE,
-      endedBefore: now,
+      endedBefore: now - shortest,
       ...(before !== undefined && { before }),
     });
     for (const node of page) {
@@ -60,6 +62,15 @@ async function isNeeded(store: Store, id: string, gone: ReadonlySet<string>): Pr
     if (await isNeeded(store, subAgent.id, gone)) return true;
   }
   return false;
+}
+
+/** Milliseconds that everything is kept at least. */
+async function shortestKeep({ store, profiles, keep = Number.POSITIVE_INFINITY }: EngineParts, options: PruneOptions) {
+  if (options.olderThan !== undefined) return options.olderThan;
+  const own = await store.conversations({ limit: 100_000, kept: true });
+  const all = await Promise.all(profiles.list().map(({ name }) => profiles.get(name)));
+  const words = [...all.map((profile) => profile.keep), ...own.map(({ metadata }) => metadata.keep)];
+  return Math.min(keep, ...words.map((word) => (typeof word === "string" ? keepOf(word) : keep)));
 }
 
 /** Milliseconds. */

@@ -21,6 +21,12 @@ export interface Held {
   agents: number;
 }
 
+/** Budgets that are listed at most, unless told otherwise. */
+export const LISTED = 1_000;
+
+/** SQL: true for what may be as many as there are responses. */
+export const SINGLE = "(key LIKE 'tree/%' OR key LIKE 'response/%')";
+
 /** Milliseconds that the clocks of two machines differ at most. */
 const SKEW = 3_600_000;
 
@@ -38,6 +44,17 @@ export function current(row: BudgetRow, now: number): Budget {
     since: passed ? start : row.since,
     spent: passed ? { tokens: 0, cost: 0, seconds: 0, agents: 0 } : { tokens, cost, seconds, agents },
   };
+}
+
+export function sumOf(held: readonly Held[]): Held {
+  const sum = { calls: 0, tokens: 0, cost: 0, agents: 0 };
+  for (const { calls, tokens, cost, agents } of held) {
+    sum.calls += calls;
+    sum.tokens += tokens;
+    sum.cost += cost;
+    sum.agents += agents;
+  }
+  return sum;
 }
 
 export function withHeld(budget: Budget, held: Held): Budget {

@@ -11,7 +11,7 @@ import { LOCAL, type ResponseNode } from "../types/response.ts";
 import type { Batch } from "../types/store.ts";
 import type { SubscriptionRow } from "./outbox-rows.ts";
 import { appendAudits } from "./postgres-audit.ts";
-import { spend, unreserve } from "./postgres-budgets.ts";
+import { endBudgets, spend, unreserve } from "./postgres-budgets.ts";
 import { moveBack } from "./postgres-conversations.ts";
 import type { Transaction } from "./postgres-database.ts";
 import type { PostgresErasure } from "./postgres-erase.ts";
@@ -98,6 +98,10 @@ export class Appending {
     unreserve(
       transaction,
       changed.flatMap(({ row, waits }) => (waits || row.ended_at !== null ? [row.id] : [])),
+    );
+    endBudgets(
+      transaction,
+      changed.flatMap(({ row }) => (row.ended_at === null ? [] : [row.id])),
     );
     countUsage(transaction, ending);
     for (const { row, node, waits } of changed) {

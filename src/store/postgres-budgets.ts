@@ -16,11 +16,18 @@ import {
   type Spending,
   usedUp,
 } from "../types/budget.ts";
-import { type BudgetRow, current, type Held, withHeld } from "./budget-rows.ts";
+import { type BudgetRow, current, type Held, LISTED, SINGLE, withHeld } from "./budget-rows.ts";
 import type { Reader, Transaction } from "./postgres-database.ts";
 
-export async function listBudgets(reader: Reader, now: number): Promise<Budget[]> {
-  const rows = await reader.all<BudgetRow>("SELECT * FROM {budgets} ORDER BY key");
+export async function listBudgets(
+  reader: Reader,
+  now: number,
+  { key, limit = LISTED }: { key?: BudgetKey; limit?: number } = {},
+): Promise<Budget[]> {
+  const rows =
+    key === undefined
+      ? await reader.all<BudgetRow>(`SELECT * FROM {budgets} ORDER BY ${SINGLE}, key LIMIT $1`, limit)
+      : await reader.all<BudgetRow>("SELECT * FROM {budgets} WHERE key = $1", key);
   return rows.map((row) => current(row, now));
 }
 
@@ -65,18 +72,20 @@ export function saveBudget(
 /** The transaction holds the locks of the keys (`Transaction.lock`). */
 export async function reserve(
   transaction: Transaction,
-  { responseId, holds, amount, life }: Reservation,
+  { responseId, holds, amount }: Reservation,
   now: number,
 ): Promise<Reserved> {
   const keys = holds.map(({ key }) => key);
   // Reservations first: one that is settled in between counts twice then, and is waited for, but never not at all.
   const [held, rows] = await Promise.all([
     transaction.all<Held & { key: string }>(
-      `SELECT key, count(*) AS calls, sum(tokens) AS tokens, sum(cost) AS cost, sum(agents) AS agents
-       FROM {reservations} WHERE key = ANY($1) AND response_id <> $2 AND until > $3 GROUP BY key`,
+      `SELECT key, count(*) AS calls, sum(reserved.tokens) AS tokens, sum(reserved.cost) AS cost,
+         sum(reserved.agents) AS agents
+       FROM {reservations} AS reserved JOIN {responses} AS node ON node.id = reserved.response_id
+         JOIN {processes} AS held ON held.name = node.process
+       WHERE key = ANY($1) AND node.id <> $2 AND node.ended_at IS NULL AND held.until > clock_timestamp() GROUP BY key`,
       keys,
       responseId,
-      now,
     ),
     transaction.all<BudgetRow>("SELECT * FROM {budgets} WHERE key = ANY($1)", keys),
   ]);
@@ -94,14 +103,13 @@ export async function reserve(
   }
   transaction.send("DELETE FROM {reservations} WHERE response_id = $1", responseId);
   transaction.send(
-    `INSERT INTO {reservations} (key, response_id, tokens, cost, agents, until)
-     SELECT key, $2, $3, $4, $5, $6 FROM unnest($1::text[]) AS key`,
+    `INSERT INTO {reservations} (key, response_id, tokens, cost, agents)
+     SELECT key, $2, $3, $4, $5 FROM unnest($1::text[]) AS key`,
     keys,
     responseId,
     amount.tokens,
     amount.cost,
     amount.agents,
-    now + life,
   );
   return { kind: "reserved" };
 }
@@ -144,6 +152,15 @@ function budgetOf(
 export function unreserve(transaction: Transaction, responseIds: readonly string[]): void {
   if (responseIds.length === 0) return;
   transaction.send("DELETE FROM {reservations} WHERE response_id = ANY($1)", responseIds);
+}
+
+/** With responses, the budgets that were their own have ended. */
+export function endBudgets(transaction: Transaction, responseIds: readonly string[]): void {
+  if (responseIds.length === 0) return;
+  transaction.send(
+    "DELETE FROM {budgets} WHERE key = ANY($1)",
+    responseIds.map((id) => `response/${id}`),
+  );
 }
 
 /** What was used counts, and nothing is reserved for those responses any more. */

@@ -146,6 +146,8 @@ async function eraseSome(transaction: Transaction, number: number): Promise<numb
     }
     // First of all, so that nobody takes what is half erased for damaged.
     transaction.send("UPDATE {responses} SET body = $1 WHERE number = $2", ERASED, number);
+    // Nothing goes on from it any more that could use something.
+    transaction.send("DELETE FROM {budgets} WHERE key = $1", `tree/${row.id}`);
   }
   const entries = `DELETE FROM {entries} WHERE number = $1 AND (side, position) IN
     (SELECT side, position FROM {entries} WHERE number = $1 ORDER BY side, position LIMIT $2)`;

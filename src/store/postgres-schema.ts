@@ -192,7 +192,6 @@ export const migrations: readonly string[] = [
     tokens double precision NOT NULL,
     cost double precision NOT NULL,
     agents double precision NOT NULL,
-    until bigint NOT NULL,
     PRIMARY KEY (key, response_id)
   );
   CREATE TABLE {schedules} (

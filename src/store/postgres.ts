@@ -299,8 +299,8 @@ class PostgresStore implements Store {
     return records.usedOn(this.#db, owner, at);
   }
 
-  budgets(now: number): Promise<Budget[]> {
-    return listBudgets(this.#db, now);
+  budgets(now: number, filter?: { key?: BudgetKey; limit?: number }): Promise<Budget[]> {
+    return listBudgets(this.#db, now, filter);
   }
 
   saveBudget(key: BudgetKey, limits: BudgetLimits, period: BudgetPeriod, now: number): Promise<void> {

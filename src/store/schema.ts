@@ -199,7 +199,6 @@ export const migrations: readonly string[] = [
     tokens INTEGER NOT NULL,
     cost REAL NOT NULL,
     agents INTEGER NOT NULL,
-    until INTEGER NOT NULL,
     PRIMARY KEY (key, response_id)
   ) WITHOUT ROWID;
   CREATE INDEX reservations_response ON reservations (response_id);

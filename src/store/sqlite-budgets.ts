@@ -2,7 +2,7 @@
  * Budgets and what is reserved of them.
  *
  * Invariant: what was used is added in the transaction that stores what it was used for; a reservation is of one
- * response, and gone when that response settles it, reserves anew, waits, ends, or lets its time pass.
+ * response, and gone when that response settles it, reserves anew, waits or ends; while nobody runs that, it does not count.
  */
 import {
   type Budget,
@@ -16,8 +16,9 @@ import {
   type Spending,
   usedUp,
 } from "../types/budget.ts";
-import { type BudgetRow, current, type Held, withHeld } from "./budget-rows.ts";
+import { type BudgetRow, current, type Held, LISTED, SINGLE, sumOf, withHeld } from "./budget-rows.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
+import { type HeldRow, isFree } from "./sqlite-open-responses.ts";
 import { Schedules } from "./sqlite-schedules.ts";
 
 /** The base of `Records`: its methods are the store's. */
@@ -29,8 +30,12 @@ export class Budgets extends Schedules {
     this.#db = db;
   }
 
-  async budgets(now: number): Promise<Budget[]> {
-    return this.#db.all<BudgetRow>("SELECT * FROM budgets ORDER BY key").map((row) => current(row, now));
+  async budgets(now: number, { key, limit = LISTED }: { key?: BudgetKey; limit?: number } = {}): Promise<Budget[]> {
+    const rows =
+      key === undefined
+        ? this.#db.all<BudgetRow>(`SELECT * FROM budgets ORDER BY ${SINGLE}, key LIMIT ?`, limit)
+        : this.#db.all<BudgetRow>("SELECT * FROM budgets WHERE key = ?", key);
+    return rows.map((row) => current(row, now));
   }
 
   saveBudget(key: BudgetKey, limits: BudgetLimits, period: BudgetPeriod, now: number): Promise<void> {
@@ -53,25 +58,24 @@ export class Budgets extends Schedules {
     return this.#db.write(() => this.#db.run("DELETE FROM budgets WHERE key = ?", key) > 0);
   }
 
-  reserve({ responseId, holds, amount, life }: Reservation, now: number): Promise<Reserved> {
+  reserve({ responseId, holds, amount }: Reservation, now: number): Promise<Reserved> {
     return this.#db.write((): Reserved => {
       for (const hold of holds) {
         const budget = this.#budgetOf(hold, now);
         if (budget && usedUp(budget)) return { kind: "reached", budget };
-        const others = this.#heldByOthers(hold.key, responseId, now);
+        const others = this.#heldByOthers(hold.key, responseId);
         if (hold.calls !== undefined && others.calls >= hold.calls) return { kind: "busy", key: hold.key };
         if (budget && others.calls > 0 && usedUp(withHeld(budget, others))) return { kind: "busy", key: hold.key };
       }
       this.#db.run("DELETE FROM reservations WHERE response_id = ?", responseId);
       for (const { key } of holds) {
         this.#db.run(
-          "INSERT INTO reservations (key, response_id, tokens, cost, agents, until) VALUES (?, ?, ?, ?, ?, ?)",
+          "INSERT INTO reservations (key, response_id, tokens, cost, agents) VALUES (?, ?, ?, ?, ?)",
           key,
           responseId,
           amount.tokens,
           amount.cost,
           amount.agents,
-          now + life,
         );
       }
       return { kind: "reserved" };
@@ -111,20 +115,26 @@ export class Budgets extends Schedules {
     return this.#db.one<BudgetRow>("SELECT * FROM budgets WHERE key = ?", key);
   }
 
-  #heldByOthers(key: BudgetKey, responseId: string, now: number): Held {
-    const row = this.#db.one<Held>(
-      `SELECT count(*) AS calls, total(tokens) AS tokens, total(cost) AS cost, total(agents) AS agents
-       FROM reservations WHERE key = ? AND response_id <> ? AND until > ?`,
+  #heldByOthers(key: BudgetKey, responseId: string): Held {
+    const rows = this.#db.all<Held & HeldRow>(
+      `SELECT process, max(lease_until) AS lease_until, count(*) AS calls, total(tokens) AS tokens, total(cost) AS cost,
+         total(agents) AS agents
+       FROM reservations JOIN responses ON responses.id = response_id
+       WHERE key = ? AND response_id <> ? AND ended_at IS NULL GROUP BY process`,
       key,
       responseId,
-      now,
     );
-    return row ?? { calls: 0, tokens: 0, cost: 0, agents: 0 };
+    return sumOf(rows.filter((row) => !isFree(row)));
   }
 
   /** Inside a transaction: nobody makes a call for that response any more. */
   protected unreserve(responseId: string): void {
     this.#db.run("DELETE FROM reservations WHERE response_id = ?", responseId);
+  }
+
+  /** Inside a transaction: with a response, the budget that was its own has ended. */
+  protected endBudget(responseId: string): void {
+    this.#db.run("DELETE FROM budgets WHERE key = ?", `response/${responseId}`);
   }
 
   /** Inside a transaction: what was used counts, and nothing is reserved for that response any more. */

@@ -149,6 +149,8 @@ export class Erasure {
       if (row.conversation_id !== null) this.#conversations.forget(row.conversation_id, this.#inputOf(row.id));
       // First of all, so that nobody takes what is half erased for damaged.
       this.#db.run("UPDATE responses SET body = ? WHERE number = ?", ERASED, number);
+      // Nothing goes on from it any more that could use something.
+      this.#db.run("DELETE FROM budgets WHERE key = ?", `tree/${row.id}`);
     }
     const entries = "DELETE FROM entries WHERE key IN (SELECT key FROM entries WHERE key BETWEEN ? AND ? LIMIT ?)";
     if (this.#db.run(entries, first, last, ROWS) === ROWS) return [number];

@@ -8,7 +8,7 @@ import { processState } from "../util/process-name.ts";
 import type { ResponseRow } from "./rows.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 
-interface HeldRow extends ResponseRow {
+export interface HeldRow {
   process: string | null;
   lease_until: number;
 }
@@ -55,7 +55,7 @@ export class OpenResponses {
 
   /** Outermost ones, oldest first, that nobody who lives has, and that could run. */
   abandoned(limit: number): ResponseRow[] {
-    const rows = this.#db.all<HeldRow>(
+    const rows = this.#db.all<ResponseRow & HeldRow>(
       `SELECT * FROM responses WHERE ended_at IS NULL AND status IN ('queued', 'in_progress')
          AND caller_response_id IS NULL AND deleted_at IS NULL ORDER BY number`,
     );
@@ -63,7 +63,8 @@ export class OpenResponses {
   }
 }
 
-function isFree({ process, lease_until: until }: HeldRow): boolean {
+/** Nobody who lives has it. */
+export function isFree({ process, lease_until: until }: HeldRow): boolean {
   const state = process === null ? "dead" : processState(process);
   return state === "dead" || (state === "elsewhere" && until <= Date.now());
 }

@@ -202,6 +202,7 @@ class SqliteStore extends Records implements Store {
       return;
     }
     this.#open.forget(id);
+    this.endBudget(id);
     const entries = this.#tree.entryRows(row.number);
     // Ended before its parent (it was cancelled in the queue): there is no hash yet that its own could stand on.
     const isSealed = this.#tree.isSealed(row.previous_response_id);

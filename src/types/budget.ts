@@ -60,8 +60,6 @@ export interface Reservation {
   holds: readonly BudgetHold[];
   /** What the call will use, about. */
   amount: Pick<Spent, "tokens" | "cost" | "agents">;
-  /** Milliseconds for which it counts, if nobody settles it. */
-  life: number;
 }
 
 /**

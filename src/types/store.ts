@@ -203,13 +203,16 @@ export interface Store {
    * process, `in_progress`). Those that wait for a person or a budget are none. Oldest first.
    */
   abandoned(limit: number): Promise<ResponseNode[]>;
-  /** All budgets, as they stand at `now` (milliseconds since the epoch). */
-  budgets(now: number): Promise<Budget[]>;
+  /** As they stand at `now` (milliseconds since the epoch), those of single responses and trees last. Default limit 1,000. */
+  budgets(now: number, filter?: { key?: BudgetKey; limit?: number }): Promise<Budget[]>;
   /** Sets the limits of one, made where there is none; what was used of it stays. */
   saveBudget(key: BudgetKey, limits: BudgetLimits, period: BudgetPeriod, now: number): Promise<void>;
   /** False: there is none. One that the configuration names begins anew with it. */
   removeBudget(key: BudgetKey): Promise<boolean>;
-  /** Reserves what a call will use, in all the budgets that it falls under or in none. Replaces the response's last one. */
+  /**
+   * Reserves what a call will use, in all the budgets that it falls under or in none. Replaces the response's last one.
+   * It counts until it is settled, the response waits or has ended, or the process that runs it is gone.
+   */
   reserve(reservation: Reservation, now: number): Promise<Reserved>;
   /** Tokens and cost of a response, of all its descendants and of the sub-agents of these. */
   usedBelow(id: string): Promise<{ responses: number; tokens: number; cost: number }>;

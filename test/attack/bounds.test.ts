@@ -14,6 +14,7 @@ import { RotundaError } from "../../src/types/error.ts";
 import { ModelError, type ModelEvent } from "../../src/types/model.ts";
 import type { Schedule } from "../../src/types/schedule.ts";
 import { databases } from "../store/databases.ts";
+import { runningIn } from "../store/support.ts";
 import { callOf, engineWith, later, modelOf, say, toolOf } from "../support.ts";
 
 const DAY = 24 * 3_600_000;
@@ -30,7 +31,6 @@ const reservation = (responseId: string, holds: Reservation["holds"], tokens = 1
   responseId,
   holds,
   amount: { tokens, cost: 0, agents: 0 },
-  life: 900_000,
 });
 
 describe.each(databases)("on $name: what was reserved", ({ fresh }) => {
@@ -46,8 +46,50 @@ describe.each(databases)("on $name: what was reserved", ({ fresh }) => {
     await dead.wait(id);
     const { id: other } = await engine.start(ask("queue", { queue: true, conversation: "new" }));
     await engine.wait(other);
-    expect(await store.reserve(reservation("resp_dead", one), Date.now())).toEqual({ kind: "reserved" });
+    const { id: third } = await runningIn(store);
+    expect(await store.reserve(reservation(third, one), Date.now())).toEqual({ kind: "reserved" });
     expect(await store.reserve(reservation("resp_next", one), Date.now())).toMatchObject({ kind: "busy" });
+  });
+
+  test("counts as long as somebody runs it, and not when its process is gone", { timeout: 30_000 }, async () => {
+    const store = await (await fresh()).open();
+    const alive = await runningIn(store);
+    // A process of this machine that is no more.
+    const gone = await runningIn(store, alive.process.replace(/\/\d+\//, "/4000000/"));
+    const two = [{ key: "model/scripted", calls: 2 }];
+    for (const { id } of [alive, gone])
+      expect(await store.reserve(reservation(id, two), Date.now())).toEqual({ kind: "reserved" });
+    // Where leases are the database's, one that nobody renews lasts some seconds.
+    const next = () => store.reserve(reservation("resp_next", two), Date.now());
+    const look = async () => {
+      await store.renew(alive.process);
+      return (await next()).kind;
+    };
+    await expect.poll(look, { timeout: 20_000, interval: 500 }).toBe("reserved");
+    expect(await store.reserve(reservation("resp_more", one), Date.now())).toMatchObject({ kind: "busy" });
+  });
+
+  test("goes with its lease: whoever waits for a person holds nothing up", async () => {
+    const store = await (await fresh()).open();
+    const { id, process } = await runningIn(store);
+    await store.reserve(reservation(id, one), Date.now());
+    expect(await store.reserve(reservation("resp_next", one), Date.now())).toMatchObject({ kind: "busy" });
+    await store.release(id, { process, fence: 1 });
+    expect(await store.reserve(reservation("resp_next", one), Date.now())).toEqual({ kind: "reserved" });
+  });
+
+  test("of one response or tree leaves nothing behind when that is gone", async () => {
+    const store = await (await fresh()).open();
+    const budgets = [
+      { for: "response", tokens: 1_000 },
+      { for: "tree", tokens: 1_000 },
+    ];
+    const { engine } = await engineWith({ model: modelOf([say("done")]), store, budgets });
+    const { id } = await engine.wait((await engine.start(ask())).id);
+    expect((await store.budgets(Date.now())).map(({ key }) => key)).toEqual([`tree/${id}`]);
+    expect(await store.budgets(Date.now(), { key: `tree/${id}` })).toHaveLength(1);
+    await engine.delete(id);
+    expect(await store.budgets(Date.now())).toEqual([]);
   });
 
   test("by a call that was cut by a kill is free once its response has ended", async () => {
@@ -195,8 +237,9 @@ describe("a call that fails, or never was", () => {
       },
     ]);
     const { engine, store } = await engineWith({ model: { ...model, maxConcurrent: 1 } });
-    const other = reservation("resp_other", [{ key: "model/scripted", calls: 1 }]);
-    await store.reserve({ ...other, life: 2_500 }, Date.now());
+    const { id: other, process } = await runningIn(store);
+    await store.reserve(reservation(other, [{ key: "model/scripted", calls: 1 }]), Date.now());
+    setTimeout(() => void store.release(other, { process, fence: 1 }), 2_500);
     expect((await engine.wait((await engine.start(ask())).id)).status).toBe("completed");
     expect(listeners).toBeLessThan(5);
   });

@@ -155,6 +155,7 @@ test("a sub-agent is bound by the deny rules and the server list of the profile 
     model,
     toolList: [push, mail, task],
     profiles: {
+      list: () => builtinProfiles,
       get: async (name = "general") =>
         name === "general"
           ? { ...general, servers: [], permissions: { allow: [], ask: [], deny: ["push"] } }

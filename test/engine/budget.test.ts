@@ -7,6 +7,7 @@ import type { BudgetConfig } from "../../src/types/budget.ts";
 import type { ModelEvent } from "../../src/types/model.ts";
 import type { ResponseNode } from "../../src/types/response.ts";
 import { detectSandbox } from "../../src/util/sandbox.ts";
+import { runningIn } from "../store/support.ts";
 import { type Answer, callOf, engineWith, later, modelOf, say, temporaryStore, toolOf } from "../support.ts";
 
 const FOREVER = 4_102_444_800_000;
@@ -226,10 +227,11 @@ describe("calls at once", () => {
     // Nothing stays reserved.
     const holds = [{ key: "model/scripted", calls: 1 }];
     const amount = { tokens: 0, cost: 0, agents: 0 };
-    expect(await store.reserve({ responseId: "resp_x", holds, amount, life: 1 }, FOREVER)).toEqual({
+    const { id: responseId } = await runningIn(store);
+    expect(await store.reserve({ responseId, holds, amount }, FOREVER)).toEqual({
       kind: "reserved",
     });
-    expect(await store.reserve({ responseId: "resp_y", holds, amount, life: 1 }, FOREVER)).toEqual({
+    expect(await store.reserve({ responseId: "resp_y", holds, amount }, FOREVER)).toEqual({
       kind: "busy",
       key: "model/scripted",
     });

@@ -319,6 +319,7 @@ test("B11 what the caller may not read is hidden from its sub-agents' commands t
   const model = modelOf([callOf(["task", {}]), callOf(["peek", {}]), say("child done"), say("done")]);
   const { parts } = await engineWith({});
   const profiles = {
+    list: () => parts.profiles.list(),
     get: async (name = "general") => ({
       ...(await parts.profiles.get(name)),
       ...(name === "general" && { permissions: { allow: [], ask: [], deny: ["read(private.txt)"] } }),

@@ -7,6 +7,7 @@ import type { Entry, MessageItem } from "../../src/types/item.ts";
 import { type Conversation, LOCAL, type ResponseNode } from "../../src/types/response.ts";
 import type { Batch, IdempotencyRecord, NewResponse, Store } from "../../src/types/store.ts";
 import { newId } from "../../src/util/ids.ts";
+import { newProcessName } from "../../src/util/process-name.ts";
 
 export const PROCESS = "host/1/1/test";
 
@@ -42,6 +43,13 @@ export function nodeOf(rest: Partial<ResponseNode> = {}): ResponseNode {
     hash: null,
     ...rest,
   };
+}
+
+/** A response that a process runs: this one, unless another is named. */
+export async function runningIn(store: Store, process = newProcessName()): Promise<{ id: string; process: string }> {
+  const node = nodeOf();
+  await store.create({ node, input: [messageEntry("input", "hello")], events: [], process, conversation: null });
+  return { id: node.id, process };
 }
 
 export function messageEntry(side: Entry["side"], text: string, position = 0): Entry {

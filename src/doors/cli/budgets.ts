@@ -7,6 +7,7 @@ import type { App } from "../../types/app.ts";
 import { type Budget, type BudgetLimits, type BudgetPeriod, budgetKey } from "../../types/budget.ts";
 import { RotundaError } from "../../types/error.ts";
 import { shortId } from "../../util/ids.ts";
+import { rootOf } from "../../util/outermost.ts";
 import { readServerFile } from "../../util/server-file.ts";
 import { visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
@@ -77,7 +78,10 @@ async function fullKey(app: App, key: string): Promise<string> {
   }
   const at = key.indexOf("/");
   const [kind, name] = [key.slice(0, at), key.slice(at + 1)];
-  if (kind === "response" || kind === "tree") return `${kind}/${await app.engine.resolveId(name, "response")}`;
+  if (kind === "response" || kind === "tree") {
+    const id = await app.engine.resolveId(name, "response");
+    return `${kind}/${kind === "tree" ? await rootOf(app, id) : id}`;
+  }
   if (kind === "token" && name !== "local") {
     const token = (await app.store.tokens()).find((one) => one.id === name || one.name === name);
     if (!token) throw new RotundaError("not_found", `there is no token ${name}`, { remedy: "rotunda token list" });

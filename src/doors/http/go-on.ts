@@ -7,8 +7,12 @@
 import type { App } from "../../types/app.ts";
 import type { Approval } from "../../types/approval.ts";
 import type { ResponseNode } from "../../types/response.ts";
+import type { Store } from "../../types/store.ts";
 import { parked } from "../../util/parked.ts";
 import type { Services } from "./services.ts";
+
+/** Responses that are looked at together. */
+const PAGE = 1_000;
 
 function appOf({ appFor }: Services, { workspace, settings }: ResponseNode): Promise<App> {
   return appFor(workspace, settings.configuration);
@@ -30,7 +34,7 @@ export async function goOn(services: Services, approval: Approval): Promise<Resp
 /** All that wait for a budget which was raised or has begun anew. Resolves with how many go on. */
 export async function goOnWithinBudgets(services: Services): Promise<number> {
   let count = 0;
-  for (const node of await services.app.store.list({ status: ["waiting"], limit: 10_000 })) {
+  for await (const node of waitingNodes(services.app.store)) {
     if (node.caller || node.error?.code !== "budget_reached") continue;
     const own = await appOf(services, node);
     // Another process may be quicker.
@@ -40,6 +44,15 @@ export async function goOnWithinBudgets(services: Services): Promise<number> {
     services.limits.holdRun(running.owner, own.engine.wait(running.id));
   }
   return count;
+}
+
+async function* waitingNodes(store: Store): AsyncGenerator<ResponseNode> {
+  for (let before: string | undefined; ; ) {
+    const page = await store.list({ status: ["waiting"], limit: PAGE, ...(before !== undefined && { before }) });
+    yield* page;
+    before = page.at(-1)?.id;
+    if (page.length < PAGE || before === undefined) return;
+  }
 }
 
 /** Resolves with the response that runs then. Throws what the engine throws. */

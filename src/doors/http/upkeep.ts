@@ -148,8 +148,8 @@ export class Upkeep {
     if (this.#going || this.#closed) return;
     this.#going = true;
     (async () => {
-      const waiting = await this.#app.store.list({ status: ["waiting"], limit: 10_000 });
-      if (!waiting.some(({ error }) => error?.code === "budget_reached")) return;
+      // Without any that waits, what lets it go on is not even loaded.
+      if ((await this.#app.store.list({ status: ["waiting"], limit: 1 })).length === 0) return;
       await (await import("./go-on.ts")).goOnWithinBudgets(this.#services);
     })()
       .catch((thrown: unknown) => this.#say("what waits for a budget does not go on", thrown))
