@@ -1,11 +1,12 @@
 /**
- * Builds `dist/`: the program as a few lazily loaded chunks (esbuild) and the public types (tsc).
+ * Builds `dist/`: the program as a few lazily loaded chunks (esbuild), the page, and the public types (tsc).
  *
  * Invariant: every module that a command does not need stays in a chunk that the command does not load.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync, rmSync } from "node:fs";
 import { build } from "esbuild";
+import { buildPage } from "./build-page.ts";
 import { plugins } from "./build-plugins.ts";
 
 const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
@@ -31,6 +32,7 @@ await build({
   logLevel: "warning",
   plugins,
 });
+await buildPage();
 
 const types = spawnSync(process.execPath, ["node_modules/typescript/lib/tsc.js", "-p", "tsconfig.build.json"], {
   stdio: "inherit",

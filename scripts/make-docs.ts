@@ -163,6 +163,7 @@ const routeGroups: Record<string, string> = {
   profiles: "Profiles (SpeakMCP)",
   "mcp servers": "MCP servers (SpeakMCP)",
   server: "The server itself",
+  page: "The page",
   local: "For the command line of the same machine",
 };
 
@@ -170,7 +171,7 @@ function routesTable(routes: readonly Route[]): string {
   const tags = [...new Set(routes.map(({ tag }) => tag))];
   const order = [...Object.keys(routeGroups), ...tags.filter((tag) => !(tag in routeGroups)).sort()];
   const groups = order.flatMap((tag) => {
-    const rows = routes.filter((route) => route.tag === tag).map(routeRow);
+    const rows = routes.filter((route) => route.tag === tag && !route.alias).map(routeRow);
     if (rows.length === 0) return [];
     return [`**${routeGroups[tag] ?? tag}**`, tableOf(["route", "scope", "what it does"], rows)];
   });

@@ -28,6 +28,18 @@ export async function main(argv: readonly string[]): Promise<void> {
 /** The configuration file that an app was made with, where one was named, and when it was read. */
 const sources = new WeakMap<App, { explicit: string | undefined; readAt: number }>();
 
+/** Resolves with what ends it. */
+async function reloadOnChange(app: App, log: (level: "info" | "error", text: string) => void): Promise<() => void> {
+  const { watchConfig } = await import("./config/watch.ts");
+  const source = sources.get(app) ?? { explicit: undefined, readAt: Date.now() };
+  return watchConfig({ workspace: app.workspace, environment: process.env, ...source }, () => {
+    app.reload().then(
+      () => log("info", "the configuration has changed and is in force"),
+      (error: Error) => log("error", `the configuration has changed, and the old one stays: ${error.message}`),
+    );
+  });
+}
+
 const makers: Makers = {
   async app(flags, notify, workspace, change) {
     const [{ loadConfig }, { createApp }] = await Promise.all([import("./config/load.ts"), import("./app.ts")]);
@@ -81,17 +93,10 @@ const makers: Makers = {
         return door.listen();
       },
       open: door.open,
+      signInLink: () => (door.open ? undefined : `${door.address}/#sign-in=${door.services.sessions.newCode().code}`),
       async takeUp(tell) {
         // Nobody waits for this before the first request.
-        const { watchConfig } = await import("./config/watch.ts");
-        const source = sources.get(app) ?? { explicit: undefined, readAt: Date.now() };
-        unwatch = watchConfig({ workspace: app.workspace, environment: process.env, ...source }, () => {
-          const log = (level: string, text: string) => door.services.log({ level, text });
-          app.reload().then(
-            () => log("info", "the configuration has changed and is in force"),
-            (error: Error) => log("error", `the configuration has changed, and the old one stays: ${error.message}`),
-          );
-        });
+        unwatch = await reloadOnChange(app, (level, text) => door.services.log({ level, text }));
         return upkeep.start(tell);
       },
       async close(options) {
@@ -111,6 +116,8 @@ const makers: Makers = {
       });
     }
     const { runQueued } = await import("./runners/run-queued.ts");
+    // Until the process ends: what is allowed no longer must not run here either.
+    await reloadOnChange(app, (_level, text) => tell(text));
     await app.queue.work({ ...flags, run: (id, last) => runQueued({ app, appFor, tell }, id, last) });
   },
   async mcp(flags) {
@@ -119,6 +126,10 @@ const makers: Makers = {
       import("./config/paths.ts"),
     ]);
     return openMcpStdio({ ...flags, stateDirectory: stateDirectory(process.env) });
+  },
+  async terminal(flags) {
+    const { openTerminal } = await import("./doors/tui/door.ts");
+    return openTerminal(flags);
   },
   async acp(flags) {
     const { openAcpDoor } = await import("./doors/acp/door.ts");

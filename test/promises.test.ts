@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { promises } from "./promises.ts";
 
 const TITLE = /\b(?:test|it|describe)(?:\.\w+(?:\([^)]*\))?)*\(\s*(["'`])((?:(?!\1).)*)\1/gs;
-const CITATION = /\b[NFPSCBGUMKDT]\d{1,2}\b/g;
+const CITATION = /\b[NFPSCBGUMKDTVW]\d{1,2}\b/g;
 
 /** Promises cited in the titles of a source text. */
 function citations(text: string): string[] {

@@ -2,7 +2,7 @@
  * The promises: what users of the five systems rely on, and the faults that must end well, as data.
  *
  * Letters: N, F, P, S, C: rows of the behaviours (notion-open-agent, Finta, Polybrain, SpeakMCP server, the Claude bridge); B: promises that
- * the five made and broke; G: what none of the five has; faults: U upstream, M MCP servers, K clients, D process and
+ * the five made and broke; G: what none of the five has; V: the terminal; W: the page; faults: U upstream, M MCP servers, K clients, D process and
  * disk, T tools.
  * Invariant (test/promises.test.ts): every promise without `later` is cited by the title of a test, and
  * every citation names a promise.
@@ -241,6 +241,25 @@ export const promises: readonly Promised[] = [
   },
   { id: "G22", text: "What is due by schedule is started once, however many servers there are" },
   { id: "G23", text: "What is older than it is to be kept is erased; its id and hash remain" },
+  {
+    id: "V1",
+    text: "Answers stream as markdown at the screen, reasoning apart and folded; it leaves the terminal as it was",
+  },
+  { id: "V2", text: "Approvals are answered in place, with their canonical arguments, and a no says why" },
+  { id: "V3", text: "/tree: walk it, compare two answers, go on from any, with another model" },
+  { id: "V4", text: "Ctrl-C once cancels the turn, twice leaves" },
+  { id: "V5", text: "After kill -9 the screen goes on where it was" },
+  { id: "V6", text: "A paste of 2 MB arrives whole; any size of the terminal, over SSH and in tmux" },
+  { id: "V7", text: "Steering and queueing, commands with completion, files, images, commands by hand" },
+  {
+    id: "V8",
+    text: "What runs is seen live from several terminals, with its plan and its sub-agents; leaving ends no server's run",
+  },
+  { id: "V9", text: "Text of models and tools is shown, and never obeyed" },
+  { id: "W1", text: "The page signs in by a one-time link or a token, and its session ends with either" },
+  { id: "W2", text: "No other page acts through a session; the page runs nothing but its own files" },
+  { id: "W3", text: "Everything said is found again" },
+  { id: "W4", text: "The whole tree with its costs, and the use by day, model and profile" },
   { id: "P1", text: "chat: a message to a model, in a conversation" },
   { id: "P2", text: "list_models: the default first" },
   { id: "P3", text: "conversation_history: what was said" },

@@ -104,12 +104,9 @@ function isServersFile(raw: JsonObject): boolean {
 async function parseText(text: string, path: string): Promise<JsonObject> {
   let value: unknown;
   try {
-    if (/\.json$/.test(path) && !/\/\/|\/\*|,\s*[}\]]/.test(text)) value = JSON.parse(text === "" ? "{}" : text);
-    // YAML reads JSON as well, and with comments stripped JSONC too.
-    else
-      value = (await import("../util/yaml.ts")).parse(/\.jsonc?$/.test(path) ? stripComments(text) : text, {
-        maxAliasCount: 100,
-      });
+    value = /\.toml$/.test(path)
+      ? (await import("smol-toml")).parse(text)
+      : (plainJson(text, path) ?? (await yaml(text, path)));
   } catch (error) {
     throw new RotundaError("config_invalid", `${path} cannot be parsed${whereIn(error)}`);
   }
@@ -118,6 +115,22 @@ async function parseText(text: string, path: string): Promise<JsonObject> {
     throw new RotundaError("config_invalid", `${path} must hold an object at its top`);
   }
   return value as JsonObject;
+}
+
+/** Undefined where it is none: with comments it is read as YAML, which also says in which line a mistake is. */
+function plainJson(text: string, path: string): unknown {
+  if (!/\.json$/.test(path)) return undefined;
+  try {
+    return JSON.parse(text === "" ? "{}" : text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** YAML reads JSON as well, and with comments stripped JSONC too. */
+async function yaml(text: string, path: string): Promise<unknown> {
+  const { parse } = await import("../util/yaml.ts");
+  return parse(/\.jsonc?$/.test(path) ? stripComments(text) : text, { maxAliasCount: 100 });
 }
 
 /** What and where, in our own words: a parser's message quotes the file, and may quote a key. */

@@ -13,6 +13,7 @@ import { parseBounded } from "../util/limits.ts";
 import { unsetVariables } from "./expand.ts";
 import { readConfigFile } from "./files.ts";
 import { isConversation, readConversation } from "./import-conversations.ts";
+import { serversOfPrograms } from "./import-programs.ts";
 import { convertServer, escapeReferences, isObject, mapTexts } from "./import-servers.ts";
 import { isSpeakmcpConfig, isSpeakmcpProfiles, takeConfig, takeProfiles } from "./import-speakmcp.ts";
 
@@ -106,6 +107,7 @@ function takeConversation(value: JsonObject, plan: ImportPlan): void {
 async function takeFile(path: string, plan: ImportPlan, environment: NodeJS.ProcessEnv): Promise<void> {
   const { raw } = await readConfigFile({ path, kind: "rotunda", project: false });
   const { settings, notes } = plan;
+  const theirs = serversOfPrograms(raw);
   if (isConversation(raw)) takeConversation(raw, plan);
   else if (isSpeakmcpConfig(raw)) {
     plan.source ||= "SpeakMCP";
@@ -113,6 +115,9 @@ async function takeFile(path: string, plan: ImportPlan, environment: NodeJS.Proc
   } else if (isSpeakmcpProfiles(raw)) {
     plan.source ||= "SpeakMCP";
     takeProfiles(raw, settings, notes);
+  } else if (theirs) {
+    plan.source ||= theirs.program;
+    takeServers(path, { mcpServers: theirs.servers }, plan, environment);
   } else if (isPolybrain(raw)) takePolybrain(raw, plan, environment);
   else if (isObject(raw.mcp) || isObject(raw.hooks)) takeFinta(raw, plan);
   else if (isObject(raw.mcpServers) || isObject(raw.servers)) takeServers(path, raw, plan, environment);

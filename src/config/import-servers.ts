@@ -12,7 +12,7 @@ export function convertServer(entry: Json | undefined, milliseconds: boolean): C
   if (!isObject(entry)) return { why: "it is not an object" };
   const kind = String(entry.transport ?? entry.type ?? "");
   if (/^(?:websocket|sse)$/i.test(kind)) return { why: `its transport ${kind} is not supported; use stdio or http` };
-  const url = entry.url ?? entry.serverUrl;
+  const url = entry.url ?? entry.serverUrl ?? entry.httpUrl;
   const remote = typeof url === "string" && url !== "";
   if (!remote && (typeof entry.command !== "string" || entry.command === "")) {
     return { why: "it has neither a command nor a url" };

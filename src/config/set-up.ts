@@ -1,7 +1,8 @@
 /** What can be done with the configuration before there is an app. Invariant: nothing is started. */
+import { join } from "node:path";
 import type { SetUp } from "../types/app.ts";
 import { loadConfig } from "./load.ts";
-import { stateDirectory } from "./paths.ts";
+import { stateDirectory, userConfigDirectory } from "./paths.ts";
 import { starter } from "./starter.ts";
 import { TrustStore } from "./trust.ts";
 
@@ -21,6 +22,11 @@ export function createSetUp(options: { workspace: string; environment: NodeJS.Pr
     starter: () => starter,
     yaml: async (value) => (await import("../util/yaml.ts")).stringify(value),
     stateDirectory: state,
+    otherPrograms: async () => {
+      const { findOtherPrograms } = await import("./other-programs.ts");
+      return findOtherPrograms(options.workspace, options.environment);
+    },
+    userConfig: join(userConfigDirectory(options.environment), "rotunda.yaml"),
     readImport: async (path) => (await import("./import-plan.ts")).readImport(path, options),
   };
 }

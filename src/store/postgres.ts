@@ -9,6 +9,7 @@
  */
 import type { Approval, LearnedRule } from "../types/approval.ts";
 import type { AuditEntry, AuditRecord } from "../types/audit.ts";
+import type { Browsing } from "../types/browsing.ts";
 import type { Budget, BudgetKey, BudgetLimits, BudgetPeriod, Reservation, Reserved } from "../types/budget.ts";
 import type { Copying } from "../types/copy.ts";
 import { RotundaError } from "../types/error.ts";
@@ -352,6 +353,14 @@ class PostgresStore implements Store {
 
   changed(responseId: string, within: number): Promise<void> {
     return this.#news.changed(responseId, within);
+  }
+
+  async browsing(): Promise<Browsing> {
+    const [{ Browser }, { PostgresBrowseSource }] = await Promise.all([
+      import("./browse.ts"),
+      import("./postgres-browse.ts"),
+    ]);
+    return new Browser(new PostgresBrowseSource(this.#db));
   }
 
   async copying(): Promise<Copying> {

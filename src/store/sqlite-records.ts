@@ -4,6 +4,7 @@
  * Invariant: an approval leaves "pending" once; a control is taken once; of the tokens in force no two have one name.
  */
 import type { Approval, LearnedRule } from "../types/approval.ts";
+import type { Browsing } from "../types/browsing.ts";
 import { RotundaError } from "../types/error.ts";
 import type { Item } from "../types/item.ts";
 import type { Control, Store } from "../types/store.ts";
@@ -33,6 +34,14 @@ export class Records extends Budgets {
   constructor(db: SqliteDatabase) {
     super(db);
     this.#db = db;
+  }
+
+  async browsing(): Promise<Browsing> {
+    const [{ Browser }, { SqliteBrowseSource }] = await Promise.all([
+      import("./browse.ts"),
+      import("./sqlite-browse.ts"),
+    ]);
+    return new Browser(new SqliteBrowseSource(this.#db));
   }
 
   /** Inside a transaction. */

@@ -4,7 +4,7 @@ import type { Elicitation, ElicitationAnswer } from "./elicitation.ts";
 import type { Engine } from "./engine.ts";
 import type { Notify } from "./event.ts";
 import type { Gateway } from "./gateway.ts";
-import type { Json } from "./json.ts";
+import type { Json, JsonObject } from "./json.ts";
 import type { ModelInfo } from "./model.ts";
 import type { Profile } from "./profile.ts";
 import type { Queue } from "./runner.ts";
@@ -156,8 +156,25 @@ export interface SetUp {
   /** Any plain value as YAML text. */
   yaml(value: object): Promise<string>;
   stateDirectory: string;
+  /** Programs of this user that have something which `rotunda import` could take over. */
+  otherPrograms(): Promise<OtherProgram[]>;
+  /** Where the user's own configuration file belongs. */
+  userConfig: string;
   /** What `rotunda import` would take over from a file or folder of another program. Writes nothing. Throws `usage`. */
   readImport(path: string): Promise<ImportPlan>;
+}
+
+export interface OtherProgram {
+  /** "Cursor", "Codex", … */
+  program: string;
+  /** What to hand to `rotunda import`. */
+  path: string;
+  /** MCP servers as they would be taken over, by name: they may hold secrets. */
+  servers: Record<string, JsonObject>;
+  models: number;
+  conversations: number;
+  /** What would not be taken over, and why. */
+  left: string[];
 }
 
 export interface ImportPlan {

@@ -7,6 +7,7 @@
  */
 import type { Approval, LearnedRule } from "./approval.ts";
 import type { AuditEntry, AuditRecord } from "./audit.ts";
+import type { Browsing } from "./browsing.ts";
 import type { Budget, BudgetKey, BudgetLimits, BudgetPeriod, Reservation, Reserved, Spending } from "./budget.ts";
 import type { Copying } from "./copy.ts";
 import type { RunEvent } from "./event.ts";
@@ -231,6 +232,8 @@ export interface Store {
    * after `within` milliseconds and when the store closes. Never rejects.
    */
   changed(responseId: string, within: number): Promise<void>;
+  /** For whoever looks around. */
+  browsing(): Promise<Browsing>;
   /** What it takes to copy from here to another database, and into here. */
   copying(): Promise<Copying>;
   close(): Promise<void>;

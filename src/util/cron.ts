@@ -3,7 +3,7 @@ import { RotundaError } from "../types/error.ts";
 
 /** The next moment after `after`, in milliseconds since the epoch; null: there is none. Throws `usage`. */
 export async function nextMoment(cron: string, timezone = "UTC", after = Date.now()): Promise<number | null> {
-  const { CronExpressionParser } = await import("cron-parser");
+  const { CronExpressionParser } = await import("./cron-parser.ts");
   try {
     const fields = cron.trim().split(/\s+/).length;
     if (!cron.trim().startsWith("@") && (fields < 5 || fields > 6))

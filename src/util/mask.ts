@@ -37,7 +37,8 @@ function maskText(text: string): string {
   return text === "" || /^(?:\$\{\w+\}|\$\w+)$/.test(text) ? text : mask(text);
 }
 
-function maskWithin(text: string): string {
+/** A text with the passwords of addresses in it hidden, and nothing else. */
+export function maskWithin(text: string): string {
   return secretsInUrl(text).reduce((rest, secret) => rest.replaceAll(secret, mask(secret)), text);
 }
 

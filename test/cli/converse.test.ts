@@ -40,7 +40,16 @@ describe("a conversation", () => {
     const here = home();
     const up = await startUpstream(({ body }) => ({ text: `seen ${(body.messages as unknown[]).length} messages` }));
     later(() => up.close());
-    const screen = terminal(here, ["chat", "--api-base-url", up.url, "--api-key", "key-123456", "--model", "m"]);
+    const screen = terminal(here, [
+      "chat",
+      "--plain",
+      "--api-base-url",
+      up.url,
+      "--api-key",
+      "key-123456",
+      "--model",
+      "m",
+    ]);
     await expect.poll(screen.screen, soon).toContain("you> ");
     screen.type("first question\r");
     await expect.poll(screen.screen, soon).toContain("assistant> ");
@@ -73,7 +82,7 @@ describe("a conversation", () => {
   });
 
   test("Ctrl-D ends it", async () => {
-    const screen = terminal(home(), ["chat"]);
+    const screen = terminal(home(), ["chat", "--plain"]);
     await expect.poll(screen.screen, soon).toContain("you> ");
     screen.type("\u0004");
     expect(await screen.closed).toBe(0);
@@ -127,7 +136,11 @@ describe("listings", () => {
     );
     const skipped = await here.run(["chat", "hello"]);
     expect(skipped.err).toContain("MCP server evil is left out until you trust it: rotunda trust");
-    expect(await here.run(["trust"])).toMatchObject({ code: 3, out: expect.stringContaining("touch pwned") });
+    writeFileSync(join(here.workspace, "rotunda.yaml"), "database: postgres://ada:s3cr3t-of-hers@db.example/rotunda\n");
+    const shown = await here.run(["trust"]);
+    expect(shown).toMatchObject({ code: 3, out: expect.stringContaining("touch pwned") });
+    expect(shown.out).toContain("db.example");
+    expect(shown.out).not.toContain("s3cr3t");
     expect(await here.run(["trust", "--yes"])).toMatchObject({ code: 0 });
     expect((await here.run(["trust", "--list"])).out).toContain("MCP server evil");
     await here.run(["trust", "--revoke"]);

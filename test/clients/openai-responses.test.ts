@@ -4,6 +4,7 @@ import { zodTextFormat } from "openai/helpers/zod";
 import type { ResponseStreamEvent } from "openai/resources/responses/responses";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
+import { inCluster } from "../http/served.ts";
 import { all, client, model, PIXEL, WEATHER } from "./openai.ts";
 
 describe("responses", () => {
@@ -43,7 +44,8 @@ describe("responses", () => {
     const types: string[] = [];
     const numbers: number[] = [];
     for await (const event of stream as AsyncIterable<ResponseStreamEvent>) {
-      types.push(event.type);
+      // Whoever leaves it to a worker says so.
+      if (!(inCluster && event.type === "response.queued")) types.push(event.type);
       numbers.push(event.sequence_number);
     }
     expect(numbers).toEqual(numbers.map((_, index) => index));

@@ -1,5 +1,5 @@
 /** Many machines: what one node accepts, any other runs, shows, stops and answers; and none of them is needed. */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -107,6 +107,22 @@ describe.skipIf(!hasPostgres)("two servers and a worker", () => {
     expect(textOf(response)).toContain("w1199");
     const stream = await readStream(cluster, id);
     expect(stream.map(({ sequence_number }) => sequence_number)).toEqual(stream.map((_, index) => index));
+  });
+
+  test("what a changed configuration forbids no worker does any more", LONG, async () => {
+    const call = { calls: [{ name: "bash", arguments: { command: "echo done >> effects.txt" } }] };
+    const { cluster } = await clusterOf(({ body }) =>
+      JSON.stringify(body.messages).includes('"tool"') ? { text: "That was it." } : call,
+    );
+    const config = join(cluster.workspace, "..", "rotunda.yaml");
+    const before = JSON.parse(readFileSync(config, "utf8")) as object;
+    writeFileSync(config, JSON.stringify({ ...before, permissions: { deny: ["bash"] } }));
+    const [worker] = cluster.workers;
+    for (let left = 150; left > 0 && !worker?.log().includes("the configuration has changed"); left--) await sleep(100);
+    const { id } = await cluster.respond(0, { input: "hello", model: "profile/general", background: true });
+    const { output } = await ended(cluster, id);
+    expect(JSON.stringify(output)).toContain("bash");
+    expect(existsSync(join(cluster.workspace, "effects.txt"))).toBe(false);
   });
 
   test("workers take only the profiles that they are told to", LONG, async () => {

@@ -179,7 +179,10 @@ test("G14 every route of the table, by chance", { timeout: 240_000 }, async () =
         Object.entries(asked).map(([name, value]): [string, string] => [name, value.toWellFormed()]),
       );
       const answer = await fetch(`${url}${path}?${search}`, init);
-      const text = await answer.text();
+      // News goes on until its reader leaves.
+      const isEndless = route.path === "/rotunda/news" && answer.status === 200;
+      if (isEndless) await answer.body?.cancel();
+      const text = isEndless ? "" : await answer.text();
       const served = `${verb} ${path} → ${answer.status} ${text.slice(0, 300)}`;
       const declared = { ...usualStatuses(route), ...route.statuses };
       if (answer.status >= 500) expect(Object.keys(declared), served).toContain(String(answer.status));

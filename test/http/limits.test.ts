@@ -172,7 +172,7 @@ test("going on by hand and after an answer counts as a run", SLOW, async () => {
         ? { silent: "hang" }
         : { text: "" };
   const waits0 = { calls: [{ name: "write", arguments: { file_path: "a.txt", content: "x" } }] };
-  const served = await serve(script);
+  const served = await serve(script, { oneDoor: true });
   const token = await served.newToken({ scopes: all, limits: { concurrentRuns: 1 } });
   // It returns for approval: it has ended, and its place is free. The answer starts its child, which takes it.
   const returned = (await (await ask(served, token)).json()) as { output: { id: string; type: string }[] };
@@ -185,7 +185,7 @@ test("going on by hand and after an answer counts as a run", SLOW, async () => {
 });
 
 test("K18 hundreds of streams of one token: those beyond its limit are 429, and others are served", SLOW, async () => {
-  const served = await serve([{ silent: "hang" }]);
+  const served = await serve([{ silent: "hang" }], { oneDoor: true });
   const greedy = await served.newToken({ limits: { streams: 20 } });
   const id = await background(served, greedy);
   const controller = new AbortController();
@@ -218,7 +218,7 @@ test("K18 hundreds of streams of one token: those beyond its limit are 429, and 
 });
 
 test("requests a second hold on every route there is, and on none that is open", SLOW, async () => {
-  const served = await serve([{ text: "hello" }]);
+  const served = await serve([{ text: "hello" }], { oneDoor: true });
   const token = await served.newToken({ scopes: all, limits: { requestsPerSecond: 0.001 } });
   expect((await served.fetch("/v1/models", { token })).status).toBe(200);
   for (const { method, path, scope } of served.door.services.routes) {

@@ -13,7 +13,7 @@ import {
   type WireEvent,
 } from "../fixtures/open-responses/contract.ts";
 import { problemsOf } from "../fixtures/open-responses/order.ts";
-import { eventsOf, type Served, serve, type WireResponse } from "./served.ts";
+import { eventsOf, inCluster, type Served, serve, type WireResponse } from "./served.ts";
 
 const model = "test-model";
 const PIXEL =
@@ -61,7 +61,8 @@ describe("the cases of the compliance suite", () => {
   test("a streamed response", async () => {
     const served = await serve([{ text: ["1", " 2", " 3"] }]);
     const events = await stream(served, { input: [user("Count.")] });
-    expect(types(events)).toEqual([
+    // Whoever leaves it to a worker says so.
+    expect(types(events).filter((type) => !(inCluster && type === "response.queued"))).toEqual([
       "response.created",
       "response.in_progress",
       "response.output_item.added",

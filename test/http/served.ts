@@ -12,6 +12,7 @@ import { ensureLocalToken } from "../../src/util/local-token.ts";
 import { newToken } from "../../src/util/token.ts";
 import { later, temporaryFolder } from "../support.ts";
 import { sharedPostgres } from "../support-postgres.ts";
+import { startKilledWorkers } from "./killed-workers.ts";
 
 export interface WireItem {
   id: string;
@@ -58,12 +59,20 @@ export interface ServedOptions {
   /** On what another one left behind. */
   folder?: string;
   endpoint?: Upstream;
+  /** It is about what a server knows by itself: no second one answers beside it. */
+  oneDoor?: true;
 }
 
 /**
  * `ROTUNDA_TEST_CLUSTER=1`: the door's app runs nothing itself; another one, on the same Postgres, works on the queue.
+ * `ROTUNDA_TEST_CLUSTER=kill`: two doors answer in turn, and three processes work on the queue, of which one is killed
+ * every second.
  */
-export const inCluster = process.env.ROTUNDA_TEST_CLUSTER === "1";
+const cluster = process.env.ROTUNDA_TEST_CLUSTER;
+export const inCluster = cluster === "1" || cluster === "kill";
+/** Two doors answer in turn: what each counts by itself is half of it. */
+export const twoDoors = cluster === "kill";
+const DURABLE = /^\/v1\/(?:responses|conversations|chat\/completions)/;
 const schemas = new Map<string, string>();
 
 /** One schema for each folder: a second server finds what the first one left. */
@@ -102,17 +111,25 @@ export async function serve(script: UpstreamScript, options: ServedOptions = {})
   const makeApp = async () =>
     createApp({ config: await load(), workspace, environment, load, queued: inCluster, ...options.app });
   const app = await makeApp();
-  const worker = inCluster ? await makeApp() : undefined;
+  // What a test hands to the app itself no other process can have.
+  const killed = twoDoors && !options.app ? await startKilledWorkers(workspace, environment) : undefined;
+  const worker = inCluster && !killed ? await makeApp() : undefined;
   if (worker) await startWorker(worker);
-  const door = createHttpDoor(app, { port: 0, accessLog: false, log: () => undefined, ...options.door });
+  const doorOptions = { port: 0, accessLog: false, log: () => undefined, ...options.door };
+  const door = createHttpDoor(app, doorOptions);
   const url = await door.listen();
+  const second = killed && !options.door && !options.oneDoor ? await makeApp() : undefined;
+  const secondDoor = second && createHttpDoor(second, doorOptions);
+  const urls = [url, ...(secondDoor ? [await secondDoor.listen()] : [])];
+  let asked = 0;
   const token = ensureLocalToken(state);
   let stopped = false;
   const stop = async () => {
     if (stopped) return;
     stopped = true;
-    await door.close({ seconds: 0 });
-    await Promise.all([app.close(), worker?.close()]);
+    await Promise.all([door.close({ seconds: 0 }), secondDoor?.close({ seconds: 0 })]);
+    await killed?.stop();
+    await Promise.all([app.close(), second?.close(), worker?.close()]);
   };
   later(stop);
   const made: Served = {
@@ -126,7 +143,9 @@ export async function serve(script: UpstreamScript, options: ServedOptions = {})
     stop,
     fetch(path, init = {}) {
       const { token: given = token, json, headers, ...rest } = init;
-      return fetch(`${url}${path}`, {
+      // What is in the database any door answers; settings, logins and limits are a server's own.
+      const at = DURABLE.test(path) ? asked++ % urls.length : 0;
+      return fetch(`${urls[at]}${path}`, {
         ...rest,
         ...(json !== undefined && { body: JSON.stringify(json), method: init.method ?? "POST" }),
         headers: {

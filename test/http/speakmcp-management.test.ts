@@ -1,7 +1,7 @@
 /** SpeakMCP's clients, unchanged: models, profiles, settings, MCP servers, tools. */
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { serve } from "./served.ts";
+import { serve, twoDoors } from "./served.ts";
 import { ask, say, withServer } from "./speakmcp.ts";
 
 describe("models, profiles, settings", () => {
@@ -73,7 +73,7 @@ describe("models, profiles, settings", () => {
     }
   });
 
-  test("B17 S6 with mcpRequireApprovalBeforeToolCall every call asks", async () => {
+  test.skipIf(twoDoors)("B17 S6 with mcpRequireApprovalBeforeToolCall every call asks", async () => {
     const served = await serve([{ calls: [{ name: "glob", arguments: { pattern: "*" } }] }, { text: "x" }]);
     await ask(served, "/v1/settings", { json: { mcpRequireApprovalBeforeToolCall: true }, method: "PATCH" });
     const response = await served.respond({ model: "test-model", input: "Look" });

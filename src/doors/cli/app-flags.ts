@@ -53,6 +53,8 @@ export interface Served {
   listen(): Promise<string>;
   /** Everybody who reaches it may do everything. */
   readonly open: boolean;
+  /** A link that signs in at the page, once, within 15 minutes; undefined where nobody needs to. */
+  signInLink(): string | undefined;
   /** Goes on with what a process that is gone has left behind. */
   takeUp(tell: (text: string) => void): Promise<unknown>;
   close(options: { seconds: number }): Promise<void>;
@@ -99,6 +101,26 @@ export interface OpenMcp {
   close(): void;
 }
 
+/** What a turn at the screen of the terminal goes on from, and who answers it. */
+export interface TerminalChoice {
+  from?: string;
+  model?: string;
+  profile?: string;
+}
+
+/** How the screen of the terminal is opened: see its own options. */
+export interface TerminalFlags {
+  app(): Promise<App>;
+  request(prompt: string, choice: TerminalChoice, fresh: boolean): Promise<RunRequest>;
+  start(app: App, request: RunRequest): Promise<ResponseNode>;
+  exportTo(responseId: string, file: string): Promise<string>;
+  choice: TerminalChoice;
+  goesOn: boolean;
+  colour: boolean;
+  version: string;
+  divert(listener: ((text: string) => void) | undefined): void;
+}
+
 /** Builds what a command needs, when it needs it. */
 export interface Makers {
   app(flags: AppFlags, notify: Notify, workspace: string, change?: ChangeConfig): Promise<App>;
@@ -120,4 +142,6 @@ export interface Makers {
   ): Promise<void>;
   acp(flags: AcpFlags): Promise<OpenAcp>;
   mcp(flags: McpFlags): Promise<OpenMcp>;
+  /** Resolves with the exit code when the person has left. */
+  terminal(flags: TerminalFlags): Promise<number>;
 }

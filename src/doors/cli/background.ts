@@ -122,11 +122,19 @@ async function launch(
     out(
       own ? `Rotunda listening on ${url} (pid ${pid}, log ${log})\n` : `Rotunda runs already on ${url} (pid ${pid})\n`,
     );
+    if (process.stderr.isTTY) await tellLink(context, stateDirectory);
     return 0;
   }
   err(`${errStyle.red("rotunda:")} the server did not start; its log is ${log}\n`);
   err(`${visible(said)}\n`);
   return 1;
+}
+
+/** Elsewhere stderr may be kept by somebody. */
+async function tellLink(context: CommandContext, stateDirectory: string): Promise<void> {
+  const { signInLink } = await import("./open.ts");
+  const link = await signInLink(stateDirectory).catch(() => undefined);
+  if (link !== undefined) context.say("info", `The page, signed in once and within 15 minutes: ${link}`);
 }
 
 /** Appends; what is beyond ten megabytes is kept aside once. */

@@ -18,6 +18,12 @@ export async function chat(context: CommandContext, words: readonly string[], fl
         remedy: 'Give one: rotunda chat "…", or pipe it in: rotunda chat < question.txt',
       });
     }
+    const { isFirstRun, welcome } = await import("./first-run.ts");
+    if (await isFirstRun(context)) await welcome(context);
+    if (!flags.plain && context.streams.terminal && context.environment.TERM !== "dumb") {
+      const { openScreen } = await import("./open-screen.ts");
+      return openScreen(context, flags);
+    }
     const { converse } = await import("./converse.ts");
     return converse(context, flags);
   }

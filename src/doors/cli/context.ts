@@ -21,6 +21,7 @@ import type {
   OpenMcp,
   Served,
   ServeFlags,
+  TerminalFlags,
   WorkFlags,
 } from "./app-flags.ts";
 import { jsonLine, type LogFormat, noticeLine } from "./json-log.ts";
@@ -50,6 +51,9 @@ export interface CommandContext {
   newApp(flags: AppFlags, workspace: string, change: ChangeConfig): Promise<App>;
   acp(flags: AcpFlags): Promise<OpenAcp>;
   mcp(flags: McpFlags): Promise<OpenMcp>;
+  terminal(flags: TerminalFlags): Promise<number>;
+  /** While somebody hears them, news about runs are not written to stderr. */
+  hear(listener: ((notice: Notice) => void) | undefined): void;
   close(): Promise<void>;
 }
 
@@ -73,6 +77,8 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
   };
   let made: Promise<App> | undefined;
   let given: AppFlags = {};
+  let heard: ((notice: Notice) => void) | undefined;
+  const hearing = (notice: Notice) => (heard ? heard(notice) : tell(notice, streams, options));
   const others = new Map<string, Promise<App>>();
   const workspace = process.cwd();
   return {
@@ -82,7 +88,7 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
     interactive: process.stdin.isTTY === true && process.stderr.isTTY === true,
     app(flags = {}) {
       if (!made) given = flags;
-      made ??= makers.app(flags, (notice) => tell(notice, streams, options), workspace);
+      made ??= makers.app(flags, hearing, workspace);
       return made;
     },
     async appFor(node) {
@@ -130,6 +136,10 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
     },
     acp: (flags) => makers.acp(flags),
     mcp: (flags) => makers.mcp(flags),
+    terminal: (flags) => makers.terminal(flags),
+    hear(listener) {
+      heard = listener;
+    },
     async close() {
       // An app that could not be built has been told of, and has nothing to close.
       for (const one of [made, ...others.values()]) await (await one?.catch(() => undefined))?.close();

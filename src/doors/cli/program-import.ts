@@ -15,16 +15,17 @@ export function addImport(
 ): void {
   common(program.command("import"))
     .description(
-      "Take over what rotunda export wrote, or what SpeakMCP, Polybrain, Finta, Claude Desktop or Cursor left",
+      "Take over what rotunda export wrote, or what SpeakMCP, Polybrain, Finta, Claude, Codex, Cursor, … left",
     )
-    .argument("<path>", "an export (- is stdin), SpeakMCP's folder, or a file of any of them")
+    .argument("[path]", "an export (- is stdin), SpeakMCP's folder, or a file of any of them; none: what is found here")
     .option("--dry-run", "only say what would be taken over")
     .option("--content-only", "of an export only responses and conversations: no tokens, rules, schedules, budgets")
     .option("--json", "as JSON")
     .addHelpText("after", "\nExamples:\n  rotunda import work.jsonl\n  rotunda import ~/.config/app.speakmcp --dry-run")
-    .action(async (path: string, options: Common & ImportFlags) =>
-      act(options, async (context) =>
-        (await import("./import.ts")).importFrom(await configured(context, options), path, options),
-      ),
+    .action(async (path: string | undefined, options: Common & ImportFlags) =>
+      act(options, async (context) => {
+        if (path === undefined) return (await import("./first-run.ts")).setup(context);
+        return (await import("./import.ts")).importFrom(await configured(context, options), path, options);
+      }),
     );
 }

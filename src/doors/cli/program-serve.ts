@@ -56,7 +56,7 @@ export function addServe(program: Command, act: Act, common: (command: Command) 
       );
   serving(program.command("serve"))
     .description("Serve every OpenAI client and chat page: the HTTP doors")
-    .addHelpText("after", "\nThe token is printed by: rotunda token")
+    .addHelpText("after", "\nThe token is printed by: rotunda token\nThe page is opened by: rotunda open")
     .action(async (options: Options, command: Command) =>
       act(options, async (context) => (await import("./serve.ts")).serve(context, options, flagsOf(command))),
     );
@@ -78,6 +78,12 @@ export function addServe(program: Command, act: Act, common: (command: Command) 
     .description("Stop the server in the background, once what runs has come to its end (ten seconds at most)")
     .action(async (options: Common) =>
       act(options, async (context) => (await import("./background.ts")).stop(context)),
+    );
+  common(program.command("open"))
+    .description("Open the page of the server in a browser, signed in by a one-time link")
+    .option("--print", "only print the link: it signs in once, within 15 minutes")
+    .action(async (options: Common & { print?: boolean }) =>
+      act(options, async (context) => (await import("./open.ts")).openPage(context, options)),
     );
   serving(program.command("restart"))
     .description("Stop and start it; without flags, with those that it was started with")

@@ -155,7 +155,7 @@ function common(command: Command): Command {
 
 function addChat(program: Command, act: Act): void {
   common(program.command("chat"))
-    .description("Ask; without a prompt and at a terminal, talk line by line")
+    .description("Ask; without a prompt and at a terminal, talk at its screen")
     .argument("[prompt...]", "what to do; piped stdin is added to it")
     .option("--model <id>", "model (rotunda models lists them)")
     .addOption(new Option("--agent <profile>", "profile that answers: general, explore, plan, execute or one of yours"))
@@ -177,6 +177,7 @@ function addChat(program: Command, act: Act): void {
     )
     .option("--api-key <key>", "key for --api-base-url (better: OPENAI_API_KEY)")
     .option("--api-base-url <url>", "OpenAI-compatible endpoint")
+    .option("--plain", "talk line by line, without the screen")
     .option("--no-stream", "print the answer when it is whole")
     .option("--no-parallel", "tool calls one after the other")
     .addHelpText(
@@ -335,6 +336,9 @@ function addSetUp(program: Command, act: Act): void {
     .option("--repair", "take out of the database what is damaged, keep it aside, and serve the rest")
     .option("--json", "as JSON")
     .action(async (options) => act(options, async (context) => (await import("./doctor.ts")).doctor(context, options)));
+  common(program.command("setup"))
+    .description("What there is to work with on this machine, and what can be taken over from other programs")
+    .action(async (options) => act(options, async (context) => (await import("./first-run.ts")).setup(context)));
   common(program.command("init"))
     .description("Write a commented rotunda.yaml")
     .option("--force", "over one that is there")

@@ -21,6 +21,8 @@ export interface ChatFlags extends AppFlags {
   parallel: boolean;
   verbose: boolean;
   timeout?: number;
+  /** Line by line, where the screen would be opened. */
+  plain?: boolean;
 }
 
 export function turnOptions(context: CommandContext, flags: ChatFlags, interrupt: Interrupt): TurnOptions {

@@ -58,6 +58,9 @@ export async function serve(context: CommandContext, options: ServeOptions, flag
   process.once("exit", withdraw);
   if (served.open) context.say("warn", `no token is asked for: whoever reaches ${url} may do everything`);
   out(`Rotunda listening on ${url}\n`);
+  // Elsewhere stderr is a log, and whoever reads it could be quicker than the person: rotunda open makes another one.
+  const link = process.stderr.isTTY ? served.signInLink()?.replace(url, near) : undefined;
+  if (link !== undefined) context.say("info", `The page, signed in once and within 15 minutes: ${link}`);
   try {
     const { concurrency = CONCURRENCY } = options;
     if (app.queue && concurrency > 0) await context.work(app, { concurrency });

@@ -5,7 +5,7 @@
  * same work done and not before the same time has passed. A token in the address is never looked at.
  */
 import { hash } from "node:crypto";
-import type { IncomingHttpHeaders } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Scope, Token } from "../../types/token.ts";
 import { isSecret, splitToken } from "../../util/token.ts";
@@ -13,6 +13,9 @@ import { DoorError, unauthorized } from "./errors.ts";
 import { type Identity, identityOf, isInForce, LOCAL_IDENTITY } from "./identity.ts";
 
 export type TokenOf = (id: string) => Promise<Token | undefined>;
+
+/** Who is signed in at the page; undefined where nobody is. Throws `origin_not_allowed`. */
+export type SessionOf = (request: IncomingMessage) => Promise<Identity | undefined>;
 
 /** Milliseconds after which a refusal leaves: longer than any lookup takes, so that it tells nothing of it. */
 const REFUSAL = 1;
@@ -35,13 +38,25 @@ export class Authenticator {
     this.#tokenOf = tokenOf;
   }
 
-  /** Whose request it is. Throws `unauthorized`. */
-  async identify(headers: IncomingHttpHeaders, search: string): Promise<Identity> {
+  /** Whose request it is; a session counts only where there is no token. Throws `unauthorized`, `origin_not_allowed`. */
+  async identify(request: IncomingMessage, search: string, sessionOf: SessionOf): Promise<Identity> {
     if (search !== "" && mayHoldToken(search)) {
       throw unauthorized("A token in the address is not taken: it ends up in logs. Send it as Authorization: Bearer.");
     }
     if (!this.#required) return LOCAL_IDENTITY;
-    const given = credentialOf(headers) ?? "";
+    const { headers } = request;
+    if (headers.cookie === undefined || CREDENTIALS.some((name) => headers[name] !== undefined)) {
+      return this.identifyToken(credentialOf(headers) ?? "");
+    }
+    const due = wait(REFUSAL);
+    const identity = await sessionOf(request);
+    if (identity) return identity;
+    await due;
+    throw unauthorized();
+  }
+
+  /** Whose token it is. Throws `unauthorized`. */
+  async identifyToken(given: string): Promise<Identity> {
     if (isSecret(given, this.#localHash)) return LOCAL_IDENTITY;
     const due = wait(REFUSAL);
     const identity = await this.#named(given);
@@ -57,6 +72,8 @@ export class Authenticator {
     return token && parts && right && isInForce(token, Date.now()) ? identityOf(token) : undefined;
   }
 }
+
+const CREDENTIALS = ["authorization", "x-api-key", "api-key"] as const;
 
 function mayHoldToken(search: string): boolean {
   return IN_ADDRESS.test(search.includes("%") ? search.replaceAll(/%5f/gi, "_").replaceAll(/%2d/gi, "-") : search);

@@ -24,9 +24,9 @@ import { wireItem } from "./wire-items.ts";
 
 /** What both worlds know of it. */
 function conversationFields(conversation: Conversation) {
-  const { id, title, createdAt, updatedAt, metadata, name } = conversation;
+  const { id, title, createdAt, updatedAt, metadata, name, head } = conversation;
   const created_at = Math.floor(createdAt / 1_000);
-  return { id, object: "conversation", created_at, metadata, name, title, createdAt, updatedAt };
+  return { id, object: "conversation", created_at, metadata, name, title, head, createdAt, updatedAt };
 }
 
 async function withMessages(context: RequestContext, conversation: Conversation) {

@@ -13,6 +13,15 @@ export interface Identity {
   scopes: readonly Scope[];
   token: Token | undefined;
   limits: TokenLimits;
+  /** It asks through the page, with a cookie. */
+  session?: PageSession;
+}
+
+export interface PageSession {
+  /** Names the session and tells nothing of it. */
+  name: string;
+  /** Milliseconds since the epoch. */
+  expiresAt: number;
 }
 
 /** A runaway loop is stopped, an ordinary program never notices. */

@@ -12,7 +12,7 @@ export const localRun = z.strictObject({
   conversationName: z.string().optional(),
   profile: z.string().optional(),
   model: z.string().optional(),
-  door: z.enum(["cli", "mcp", "acp"]).default("cli"),
+  door: z.enum(["cli", "tui", "mcp", "acp"]).default("cli"),
   queue: z.boolean().optional(),
   idempotency: z.object({ key: z.string().min(1).max(300), digest: z.string() }).optional(),
   interactive: z.boolean().describe("A person at the client answers approvals"),

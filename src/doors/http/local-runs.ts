@@ -15,7 +15,8 @@ import type { LocalRun } from "./local-runs-schemas.ts";
 import type { Handler } from "./routes.ts";
 
 export const startLocalRun: Handler<LocalRun> = async (context, body) => {
-  if (!context.identity.local) {
+  // A page has no business in other directories.
+  if (!context.identity.local || context.identity.session) {
     throw new RotundaError("insufficient_scope", "Only the local token may say which directory to work in.");
   }
   const { workspace } = body;

@@ -10,6 +10,8 @@ interface WireModel {
   object: "model";
   created: number;
   owned_by: string;
+  /** Tokens, where it is configured. */
+  context_window?: number;
 }
 
 /** No endpoint tells when a model was made; clients want a number. */
@@ -18,14 +20,16 @@ const CREATED = 0;
 async function models(context: RequestContext): Promise<WireModel[]> {
   const { app, identity } = context;
   const profiles = app.profiles().filter(({ name }) => mayUseProfile(identity, name));
+  const windows = new Map(app.config.models.map(({ id, contextWindow }) => [id, contextWindow]));
   return [
-    ...(await app.models()).map(({ id, origin }) => wireModel(id, origin)),
+    ...(await app.models()).map(({ id, origin }) => wireModel(id, origin, windows.get(id))),
     ...profiles.map(({ name }) => wireModel(`${PROFILE_PREFIX}${name}`, "rotunda")),
   ];
 }
 
-function wireModel(id: string, owner: string): WireModel {
-  return { id, object: "model", created: CREATED, owned_by: owner };
+function wireModel(id: string, owner: string, window?: number): WireModel {
+  const model = { id, object: "model", created: CREATED, owned_by: owner } as const;
+  return window === undefined ? model : { ...model, context_window: window };
 }
 
 export const listModels: Handler = async (context) => {

@@ -20,7 +20,7 @@ export function openApiText(services: Services): Promise<string> {
 
 async function openApiDocument(routes: readonly Route[], version: string): Promise<JsonObject> {
   const paths: Record<string, JsonObject> = {};
-  for (const route of routes) {
+  for (const route of routes.filter(({ alias }) => !alias)) {
     const path = route.path.replace(/:(\w+)/g, "{$1}");
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: await operation(route) };
   }

@@ -98,10 +98,12 @@ export class Pipeline {
     throw new DoorError("method_not_allowed", `This path takes ${allow}.`, { headers: { allow } });
   }
 
+  readonly #sessionOf = (request: RequestContext["request"]) => this.#parts.services.sessions.identify(request);
+
   async #identify(context: RequestContext): Promise<void> {
     const { services, authenticator, behindProxy } = this.#parts;
     const { request } = context;
-    context.identity = await authenticator.identify(request.headers, context.search);
+    context.identity = await authenticator.identify(request, context.search, this.#sessionOf);
     const { remoteAddress = "" } = request.socket;
     const proxied = request.headers.forwarded ?? request.headers["x-forwarded-for"] ?? request.headers.via;
     const near = isLoopback(remoteAddress.replace(/^::ffff:/, ""));

@@ -204,6 +204,7 @@ export const listResponses: Handler = async (context) => {
     ...(after !== undefined && { before: after }),
     ...(wanted === "running" ? { status: open } : status && { status: [status] }),
   });
+  const said = await (await context.app.store.browsing()).excerpts(nodes.map(({ id }) => id));
   const shown = nodes.slice(0, limit).map((node) => {
     // What can be megabytes for each is in the response itself.
     const {
@@ -218,7 +219,9 @@ export const listResponses: Handler = async (context) => {
       output: [],
       turns: 0,
     });
-    return { ...fields, rotunda_status: node.status, profile: node.profile, door: node.door };
+    const { status: rotunda_status, profile, door } = node;
+    const ours = { prompt_excerpt: said.get(node.id)?.prompt ?? null, cost: node.usage.cost ?? null };
+    return { ...fields, rotunda_status, profile, door, ...ours };
   });
   context.json(200, page(shown, nodes.length > limit));
 };

@@ -34,6 +34,8 @@ export interface Route {
   path: string;
   /** One line for the published document. */
   summary: string;
+  /** Another address of what a route that is published answers: it is not in the published document. */
+  alias?: true;
   /** Groups routes in the published document. */
   tag: string;
   /** One of these scopes is needed; "any": a valid token is enough; null: open to everybody. */

@@ -22,6 +22,7 @@ import { Pipeline } from "./pipeline.ts";
 import { Router } from "./router.ts";
 import type { Route } from "./routes.ts";
 import type { Services } from "./services.ts";
+import { Sessions } from "./sessions.ts";
 import { Streams } from "./sse.ts";
 import { allRoutes } from "./table.ts";
 
@@ -121,6 +122,8 @@ class Door implements HttpDoor {
     this.#closeLog = output.close;
     const bodyLimit = options.bodyLimit ?? 50_000_000;
     const lookUp = (id: string) => app.store.token(id);
+    const token = this.open ? undefined : (options.localToken ?? ensureLocalToken(app.stateDirectory));
+    const authenticator = new Authenticator(token, lookUp);
     this.services = {
       app,
       workspace: app.workspace,
@@ -133,6 +136,12 @@ class Door implements HttpDoor {
         metrics.ended(node),
       ),
       streams: new Streams(lookUp, options.streamComment),
+      sessions: new Sessions({
+        localToken: token,
+        identify: (text) => authenticator.identifyToken(text),
+        store: app.store,
+        behindProxy: options.behindProxy,
+      }),
       metrics,
       bodyLimit,
       bodies: { held: 0, most: Math.max(8 * bodyLimit, 64_000_000) },
@@ -143,11 +152,10 @@ class Door implements HttpDoor {
       draining: false,
     };
     for (const route of this.services.routes) this.router.add(route, metrics.route(route.method, route.path));
-    const token = this.open ? undefined : (options.localToken ?? ensureLocalToken(app.stateDirectory));
     this.#pipeline = new Pipeline({
       services: this.services,
       router: this.router,
-      authenticator: new Authenticator(token, lookUp),
+      authenticator,
       behindProxy: options.behindProxy,
       allowRemoteAdmin: options.allowRemoteAdmin ?? false,
     });
@@ -166,7 +174,9 @@ class Door implements HttpDoor {
     const shown = host.includes(":") ? `[${host}]` : host;
     this.#address = `http://${shown}:${first.port}`;
     const names = [...(this.#options.hosts ?? []), ...(host === "0.0.0.0" || host === "::" ? [] : [host])];
-    this.#pipeline.origins = new Origins(first.port, names, this.#options.cors ?? []);
+    const origins = new Origins(first.port, names, this.#options.cors ?? []);
+    this.#pipeline.origins = origins;
+    this.services.sessions.origins = origins;
     process.on("unhandledRejection", this.#onUnhandled);
     this.#watch = setInterval(() => this.#dropStuck(), 10_000).unref();
     return this.#address;

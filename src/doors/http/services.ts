@@ -4,6 +4,7 @@ import type { McpEndpoints } from "../../types/mcp.ts";
 import type { Limits } from "./limits.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Route } from "./routes.ts";
+import type { Sessions } from "./sessions.ts";
 import type { Streams } from "./sse.ts";
 
 export interface Services {
@@ -23,6 +24,8 @@ export interface Services {
   readonly routes: readonly Route[];
   readonly limits: Limits;
   readonly streams: Streams;
+  /** Of the page. */
+  readonly sessions: Sessions;
   readonly metrics: Metrics;
   /** Bytes of a body at most. */
   readonly bodyLimit: number;

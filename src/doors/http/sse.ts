@@ -143,6 +143,13 @@ export class Streams {
     }
   }
 
+  /** Ends those of one session of the page. */
+  closeSession(name: string): void {
+    for (const stream of [...this.#open]) {
+      if (stream.context.identity.session?.name === name) this.#close(stream, "revoked");
+    }
+  }
+
   async #pump(stream: OpenStream, iterator: AsyncIterator<string>): Promise<void> {
     try {
       while (!stream.ended) {
@@ -256,6 +263,8 @@ export class Streams {
     const now = performance.now();
     const owners = new Set<string>();
     for (const stream of [...this.#open]) {
+      const { session } = stream.context.identity;
+      if (session && session.expiresAt <= Date.now()) this.#close(stream, "revoked");
       if (stream.context.identity.token) owners.add(stream.context.identity.owner);
       if (stream.stalledSince !== undefined) {
         if (now - stream.stalledSince > STALLED) this.#close(stream, "too_slow");

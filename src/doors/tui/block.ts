@@ -1,0 +1,249 @@
+/**
+ * Block: one piece of the transcript, and the kinds that are plain text.
+ *
+ * Invariant: a block draws lines that are no wider than it was told, out of text that was cleaned; what it drew is
+ * kept until it changes, so that a frame costs what is on the screen and not what was ever said.
+ */
+import { Markdown, truncateToWidth, wrapTextWithAnsi } from "@earendil-works/pi-tui";
+import { clean, cleanLine, guard } from "./clean.ts";
+import { durationText, type Look, markdownTheme, spinner } from "./style.ts";
+
+export interface Canvas {
+  width: number;
+  look: Look;
+  /** Milliseconds, for what moves. */
+  now: number;
+}
+
+export abstract class Block {
+  /** A blank line stands above it. */
+  gap = true;
+  /** Whether it shows all that it has. */
+  open = false;
+  /** It changes with time alone: drawn anew in every frame. */
+  live = false;
+  #lines: readonly string[] | undefined;
+  #width = 0;
+
+  /** It can be opened. */
+  get foldable(): boolean {
+    return false;
+  }
+
+  /** Characters that it holds, about. */
+  abstract get weight(): number;
+
+  protected abstract draw(canvas: Canvas): string[];
+
+  lines(canvas: Canvas): readonly string[] {
+    if (this.#lines && this.#width === canvas.width && !this.live) return this.#lines;
+    const drawn = this.draw(canvas).map((line) => guard(truncateToWidth(line, canvas.width, "…")));
+    this.#width = canvas.width;
+    this.#lines = this.gap ? ["", ...drawn] : drawn;
+    return this.#lines;
+  }
+
+  changed(): void {
+    this.#lines = undefined;
+  }
+
+  toggle(open = !this.open): void {
+    this.open = open;
+    this.changed();
+  }
+}
+
+/** Lines of an opened block at most: the rest is in the store (`rotunda show`). */
+export const OPENED = 500;
+const FOLDED = 10;
+
+/** The first lines of a text, wrapped, without looking at the rest of it. `hidden`: lines of the text that are left out. */
+export function headOf(text: string, width: number, most: number): { lines: string[]; hidden: number } {
+  const inner = Math.max(8, width);
+  const part = text.slice(0, most * inner);
+  const lines = wrapTextWithAnsi(clean(part), inner);
+  if (part.length === text.length && lines.length <= most) return { lines, hidden: 0 };
+  const shown = lines.slice(0, most);
+  const total = text.length > 5_000_000 ? Number.POSITIVE_INFINITY : text.split("\n").length;
+  return { lines: shown, hidden: Math.max(1, total - shown.length) };
+}
+
+function moreText(hidden: number, length: number): string {
+  const lines = Number.isFinite(hidden) ? `${hidden.toLocaleString("en")} more line${hidden === 1 ? "" : "s"}` : "more";
+  return `… ${lines} (${length.toLocaleString("en")} characters)`;
+}
+
+/** What a person said. */
+export class SaidBlock extends Block {
+  readonly #text: string;
+  readonly #mark: string;
+
+  /** `mark`: "❯", or "↪" for what was said into a running turn. */
+  constructor(text: string, mark = "❯") {
+    super();
+    this.#text = text;
+    this.#mark = mark;
+  }
+
+  override get foldable(): boolean {
+    return this.#text.length > 400;
+  }
+
+  get weight(): number {
+    return this.#text.length;
+  }
+
+  protected draw({ width, look }: Canvas): string[] {
+    const { lines, hidden } = headOf(this.#text, width - 2, this.open ? OPENED : FOLDED);
+    const shown = lines.map((line, index) => `${index === 0 ? look.blue(this.#mark) : " "} ${look.bold(line)}`);
+    if (hidden > 0) shown.push(`  ${look.dim(moreText(hidden, this.#text.length))}`);
+    return shown;
+  }
+}
+
+/** What the model thought before it spoke. */
+export class ReasoningBlock extends Block {
+  #text = "";
+  readonly #began: number;
+  #took: number | undefined;
+
+  constructor(began: number) {
+    super();
+    this.#began = began;
+    this.live = true;
+  }
+
+  override get foldable(): boolean {
+    return true;
+  }
+
+  get weight(): number {
+    return this.#text.length;
+  }
+
+  add(delta: string): void {
+    this.#text += delta;
+  }
+
+  /** `took`: milliseconds; undefined where nobody knows. */
+  finish(took: number | undefined, text?: string): void {
+    if (text !== undefined) this.#text = text;
+    this.#took = took;
+    this.live = false;
+    this.changed();
+  }
+
+  protected draw({ width, look, now }: Canvas): string[] {
+    const inner = Math.max(8, width - 4);
+    if (this.live) {
+      const tail = wrapTextWithAnsi(clean(this.#text.slice(-4 * inner)), inner).slice(-3);
+      const head = `${look.yellow(spinner(now))} ${look.yellow("thinking")} ${look.dim(durationText(now - this.#began))}`;
+      return [head, ...tail.map((line) => `  ${look.dim("│")} ${look.yellow(line)}`)];
+    }
+    const took = this.#took === undefined ? "" : ` ${durationText(this.#took)}`;
+    const head = `${look.yellow("∴")} ${look.yellow(`thought${took}`)}`;
+    if (!this.open) return [`${head} ${look.dim(`· ${cleanLine(this.#text, Math.max(8, width - 20))}`)}`];
+    const { lines, hidden } = headOf(this.#text, inner, OPENED);
+    const shown = lines.map((line) => `  ${look.dim("│")} ${look.yellow(line)}`);
+    if (hidden > 0) shown.push(`  ${look.dim(moreText(hidden, this.#text.length))}`);
+    return [head, ...shown];
+  }
+}
+
+/** Part of an answer. A long one is many of them, so that only its end is drawn anew while it streams. */
+export class AnswerBlock extends Block {
+  #text: string;
+  readonly #first: boolean;
+
+  constructor(first: boolean, text = "") {
+    super();
+    this.#first = first;
+    this.#text = text;
+  }
+
+  get weight(): number {
+    return this.#text.length;
+  }
+
+  get text(): string {
+    return this.#text;
+  }
+
+  set text(text: string) {
+    this.#text = text;
+    this.changed();
+  }
+
+  protected draw({ width, look }: Canvas): string[] {
+    const markdown = new Markdown(clean(this.#text), 0, 0, markdownTheme(look), undefined, {
+      preserveOrderedListMarkers: true,
+      preserveBackslashEscapes: true,
+      renderLatex: false,
+    });
+    const lines = markdown.render(Math.max(8, width - 2)).map((line) => line.trimEnd());
+    return lines.map((line, index) => `${index === 0 && this.#first ? look.green("●") : " "} ${line}`);
+  }
+}
+
+/** A word of ours: a notice, an error, where something was left. */
+export class NoteBlock extends Block {
+  readonly #text: string;
+  readonly #kind: "info" | "warn" | "error" | "plain";
+
+  constructor(text: string, kind: "info" | "warn" | "error" | "plain" = "info") {
+    super();
+    this.#text = text;
+    this.#kind = kind;
+  }
+
+  get weight(): number {
+    return this.#text.length;
+  }
+
+  protected draw({ width, look }: Canvas): string[] {
+    const paint = { info: look.dim, warn: look.yellow, error: look.red, plain: (text: string) => text }[this.#kind];
+    const { lines, hidden } = headOf(this.#text, width - 2, OPENED);
+    const shown = lines.map((line) => `  ${paint(line)}`);
+    if (hidden > 0) shown.push(`  ${look.dim(moreText(hidden, this.#text.length))}`);
+    return shown;
+  }
+}
+
+/** Something by hand and what came of it: `!command`. */
+export class OutputBlock extends Block {
+  readonly #command: string;
+  #output: string | undefined;
+  #failed = false;
+
+  constructor(command: string) {
+    super();
+    this.#command = command;
+    this.live = true;
+  }
+
+  override get foldable(): boolean {
+    return this.#output !== undefined;
+  }
+
+  get weight(): number {
+    return this.#command.length + (this.#output?.length ?? 0);
+  }
+
+  finish(output: string, failed: boolean): void {
+    this.#output = output;
+    this.#failed = failed;
+    this.live = false;
+    this.changed();
+  }
+
+  protected draw({ width, look, now }: Canvas): string[] {
+    const mark = this.live ? look.cyan(spinner(now)) : look.cyan("!");
+    const head = `${mark} ${look.bold(cleanLine(this.#command, width))}`;
+    if (this.#output === undefined) return [head];
+    const { lines, hidden } = headOf(this.#output, width - 4, this.open ? OPENED : FOLDED);
+    const paint = this.#failed ? look.red : (text: string) => text;
+    const shown = lines.map((line) => `  ${look.dim("│")} ${paint(line)}`);
+    if (hidden > 0) shown.push(`  ${look.dim(moreText(hidden, this.#output.length))}`);
+    return [head, ...shown];
+  }
+}

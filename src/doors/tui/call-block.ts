@@ -1,0 +1,231 @@
+/**
+ * Calls on the screen: one line each with its progress and its time, which opens to arguments, changes and output;
+ * below a call that has started a sub-agent, what that one does, as a tree.
+ *
+ * Invariant: what is shown of a call is what stands in the store; text of tools was cleaned.
+ */
+import { wrapTextWithAnsi } from "@earendil-works/pi-tui";
+import type { McpCallItem } from "../../types/item.ts";
+import { Block, type Canvas, headOf, OPENED } from "./block.ts";
+import { clean, cleanLine } from "./clean.ts";
+import { countText, durationText, type Look, spinner } from "./style.ts";
+
+export interface AgentView {
+  profile: string;
+  status: string;
+  tokens: number;
+  calls: CallView[];
+  /** The last words of its answer so far. */
+  text: string;
+}
+
+export interface CallView {
+  id: string;
+  label: string;
+  arguments: string;
+  status: McpCallItem["status"] | "asking";
+  output: string | undefined;
+  error: string | undefined;
+  /** Milliseconds since the epoch; undefined: it was over before anybody looked. */
+  began: number | undefined;
+  took: number | undefined;
+  /** What the tool last said of itself. */
+  progress: string;
+  /** A diff, for people. */
+  display: string | undefined;
+  agent: AgentView | undefined;
+}
+
+export function callOf(item: McpCallItem, began: number | undefined): CallView {
+  return {
+    id: item.id,
+    label: item.server_label === "rotunda" ? item.name : `${item.server_label}__${item.name}`,
+    arguments: item.arguments,
+    status: item.status,
+    output: item.output ?? undefined,
+    error: item.error ?? undefined,
+    began,
+    took: undefined,
+    progress: "",
+    display: undefined,
+    agent: undefined,
+  };
+}
+
+export function isOver({ status }: CallView): boolean {
+  return status === "completed" || status === "failed" || status === "incomplete";
+}
+
+/** Arguments that say by themselves what a call is about. */
+const TELLING = new Set([
+  "command",
+  "file_path",
+  "path",
+  "pattern",
+  "agent_type",
+  "description",
+  "query",
+  "url",
+  "name",
+]);
+
+/** The arguments that tell most, or all of them as JSON; on one line. */
+export function briefArguments(text: string, length: number): string {
+  try {
+    const values: unknown = JSON.parse(text);
+    const steps = stepsIn(values);
+    if (steps !== undefined) return steps;
+    const told = tellingIn(values).slice(0, 3);
+    if (told.length > 0) return cleanLine(told.join("  "), length);
+    if (values !== null && typeof values === "object" && Object.keys(values).length === 0) return "";
+  } catch {
+    // Not whole yet, or no JSON at all: shown as it is.
+  }
+  return cleanLine(text, length);
+}
+
+/** Of a plan: how far it is. */
+function stepsIn(values: unknown): string | undefined {
+  const todos = (values as { todos?: { status?: unknown }[] } | null)?.todos;
+  if (!Array.isArray(todos)) return undefined;
+  return `${todos.filter((todo) => todo?.status === "completed").length} of ${todos.length} done`;
+}
+
+function tellingIn(value: unknown): string[] {
+  if (Array.isArray(value)) return value.slice(0, 3).flatMap(tellingIn);
+  if (value === null || typeof value !== "object") return [];
+  return Object.entries(value).flatMap(([key, one]) => {
+    if (typeof one === "string") return TELLING.has(key) ? [one] : [];
+    return Array.isArray(one) ? tellingIn(one) : [];
+  });
+}
+
+const DIFF_LINES = 12;
+
+export class CallBlock extends Block {
+  readonly view: CallView;
+
+  constructor(view: CallView) {
+    super();
+    this.view = view;
+    this.live = !isOver(view);
+  }
+
+  override get foldable(): boolean {
+    return true;
+  }
+
+  get weight(): number {
+    const { view } = this;
+    return view.arguments.length + (view.output?.length ?? 0) + (view.display?.length ?? 0);
+  }
+
+  override changed(): void {
+    super.changed();
+    this.live = !isOver(this.view);
+  }
+
+  protected draw(canvas: Canvas): string[] {
+    const { view } = this;
+    const lines = [callLine(view, canvas)];
+    if (this.open) lines.push(...detailLines(view, canvas));
+    else if (view.display) lines.push(...diffLines(view.display, canvas, DIFF_LINES));
+    if (view.agent) lines.push(...agentLines(view.agent, canvas, "  ", this.open ? 200 : 6));
+    return lines;
+  }
+}
+
+function markOf(view: CallView, look: Look, now: number): string {
+  if (view.status === "completed") return look.green("✓");
+  if (view.status === "failed") return look.red("✗");
+  if (view.status === "incomplete") return look.yellow("⊘");
+  if (view.status === "asking") return look.yellow("?");
+  return look.cyan(spinner(now));
+}
+
+function callLine(view: CallView, { width, look, now }: Canvas): string {
+  const took = view.took ?? (isOver(view) || view.began === undefined ? undefined : now - view.began);
+  const time = took === undefined ? "" : ` ${look.dim(durationText(took))}`;
+  const label = cleanLine(view.label, 64);
+  const room = Math.max(10, width - label.length - 14);
+  const brief = briefArguments(view.arguments, room);
+  const tail = isOver(view) ? endText(view, look) : progressText(view, look);
+  return `${markOf(view, look, now)} ${look.cyan(label)} ${look.dim(brief)}${time}${tail}`;
+}
+
+function progressText(view: CallView, look: Look): string {
+  if (view.status === "asking") return look.yellow("  waits for you");
+  return view.progress === "" ? "" : `  ${look.dim(cleanLine(view.progress, 60))}`;
+}
+
+function endText(view: CallView, look: Look): string {
+  if (view.status === "failed" || view.status === "incomplete")
+    return `  ${look.red(cleanLine(view.error ?? view.output ?? view.status, 100))}`;
+  if (view.agent) return "";
+  const lines = (view.output ?? "").split("\n").length;
+  return lines > 1 ? look.dim(`  ${lines} lines`) : "";
+}
+
+/** Arguments, changes, output. */
+function detailLines(view: CallView, canvas: Canvas): string[] {
+  const { width, look } = canvas;
+  const inner = Math.max(8, width - 4);
+  const bar = `  ${look.dim("│")} `;
+  const lines = wrapTextWithAnsi(clean(pretty(view.arguments).slice(0, 20_000)), inner)
+    .slice(0, 60)
+    .map((line) => `${bar}${look.cyan(line)}`);
+  if (view.display) lines.push(...diffLines(view.display, canvas, OPENED));
+  const result = view.output ?? view.error;
+  if (result !== undefined) {
+    const { lines: shown, hidden } = headOf(result, inner, OPENED);
+    lines.push(`  ${look.dim("├─")}`, ...shown.map((line) => `${bar}${line}`));
+    if (hidden > 0) lines.push(`${bar}${look.dim(`… ${hidden} more lines: rotunda show`)}`);
+  }
+  return lines;
+}
+
+export function pretty(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+function diffLines(diff: string, { width, look }: Canvas, most: number): string[] {
+  const all = diff.slice(0, 200_000).trimEnd().split("\n");
+  const shown = all.slice(0, most).map((raw) => {
+    const line = cleanLineKeepingIndent(raw, width - 4);
+    if (raw.startsWith("+") && !raw.startsWith("+++")) return look.green(line);
+    if (raw.startsWith("-") && !raw.startsWith("---")) return look.red(line);
+    return look.dim(line);
+  });
+  if (all.length > most) shown.push(look.dim(`… ${all.length - most} more lines`));
+  return shown.map((line) => `  ${look.dim("│")} ${line}`);
+}
+
+function cleanLineKeepingIndent(text: string, length: number): string {
+  const line = clean(text.slice(0, length * 4)).trimEnd();
+  return line.length > length ? `${line.slice(0, Math.max(1, length - 1))}…` : line;
+}
+
+/** What a sub-agent does: its last calls while it works, all of them when opened; its own sub-agents below. */
+function agentLines(agent: AgentView, canvas: Canvas, indent: string, most: number): string[] {
+  const { look } = canvas;
+  const running = agent.calls.some((call) => !isOver(call)) || agent.status === "in_progress";
+  const used = agent.tokens > 0 ? ` · ${countText(agent.tokens)} tokens` : "";
+  const count = `${agent.calls.length} call${agent.calls.length === 1 ? "" : "s"}`;
+  const head = `${indent}${look.dim("└")} ${look.magenta(cleanLine(agent.profile, 40))} ${look.dim(`${cleanLine(agent.status, 30)} · ${count}${used}`)}`;
+  const calls = running || most > 6 ? agent.calls.slice(-most) : [];
+  const inner = { ...canvas, width: Math.max(20, canvas.width - indent.length - 6) };
+  const lines = calls.flatMap((call, index) => {
+    const branch = index === calls.length - 1 ? "└" : "├";
+    const below = call.agent ? agentLines(call.agent, canvas, `${indent}     `, most) : [];
+    return [`${indent}  ${look.dim(branch)} ${callLine(call, inner)}`, ...below];
+  });
+  const hidden = agent.calls.length - calls.length;
+  if (running && hidden > 0) lines.unshift(`${indent}  ${look.dim(`├ … ${hidden} before`)}`);
+  if (running && agent.text !== "")
+    lines.push(`${indent}    ${look.dim(cleanLine(agent.text.slice(-300), canvas.width - indent.length - 8))}`);
+  return [head, ...lines];
+}

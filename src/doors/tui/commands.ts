@@ -1,0 +1,281 @@
+/**
+ * The commands of the terminal, `/name argument`.
+ *
+ * Invariant: a command is an entry of this table and nothing else: help, completion and documentation are made of it.
+ */
+import type { SelectItem } from "@earendil-works/pi-tui";
+import type { App } from "../../types/app.ts";
+import { LOCAL, type ResponseNode } from "../../types/response.ts";
+import { shortId } from "../../util/ids.ts";
+import { rootOf } from "../../util/outermost.ts";
+import { isHeld } from "../../util/process-name.ts";
+import { cleanLine } from "./clean.ts";
+import { textOf } from "./reader.ts";
+import type { Session } from "./session.ts";
+import { costText, countText } from "./style.ts";
+
+export interface Command {
+  name: string;
+  /** What may follow it, for the help. */
+  argument?: string;
+  description: string;
+  /** For completion. */
+  values?(): Promise<string[]>;
+  run(argument: string): Promise<void> | void;
+}
+
+/** What a command may do to the screen. */
+export interface Stage {
+  session: Session;
+  note(text: string, kind?: "info" | "warn" | "error" | "plain"): void;
+  /** Undefined: nothing was picked. */
+  pick(title: string, items: readonly SelectItem[], chosen?: string): Promise<string | undefined>;
+  tree(from: string | undefined): Promise<void>;
+  write(text: string): void;
+  quit(): void;
+  exportTo(responseId: string, file: string): Promise<string>;
+}
+
+export function commandsFor(stage: () => Stage): Command[] {
+  const app = () => stage().session.app;
+  const said = (need: (head: string) => Promise<void> | void) => () => {
+    const { head } = stage().session;
+    return head === undefined ? stage().note("Nothing has been said yet.") : need(head);
+  };
+  return [
+    {
+      name: "model",
+      argument: "[ID]",
+      description: "Who answers from now on",
+      values: async () => (await app().models()).map(({ id }) => id),
+      run: (argument) => chooseModel(stage(), argument),
+    },
+    {
+      name: "agent",
+      argument: "[PROFILE]",
+      description: "The profile that answers from now on",
+      values: async () =>
+        app()
+          .profiles()
+          .map(({ name }) => name),
+      run: (argument) => chooseProfile(stage(), argument),
+    },
+    { name: "tools", description: "What the model can call", run: () => showTools(stage()) },
+    { name: "hub", description: "The MCP servers and their state", run: () => showHub(stage()) },
+    {
+      name: "tree",
+      description: "The picture: walk, open, compare, go on from any answer",
+      run: () => stage().tree(stage().session.running?.id ?? stage().session.head),
+    },
+    {
+      name: "branch",
+      argument: "[ID]",
+      description: "Go on from another answer; without one, pick it in the tree",
+      run: async (argument) => {
+        const { session } = stage();
+        if (argument === "") return stage().tree(session.head);
+        if (session.running) return stage().note("A turn is running: Ctrl-C ends it.", "warn");
+        await session.open(await app().engine.resolveId(argument, "response"));
+      },
+    },
+    {
+      name: "undo",
+      description: "Back before the last turn, with its text in the editor",
+      run: said((head) => undo(stage(), head)),
+    },
+    {
+      name: "clear",
+      description: "Begin anew; what was said stays in the tree",
+      run: () => {
+        const { session } = stage();
+        if (session.running) return stage().note("A turn is running: Ctrl-C ends it.", "warn");
+        session.clear();
+        stage().note("History cleared.");
+      },
+    },
+    {
+      name: "compact",
+      argument: "[WHAT TO KEEP]",
+      description: "Sum up what was said so far, and go on from the summary",
+      run: (argument) => compact(stage(), argument),
+    },
+    { name: "cost", description: "Tokens and money of this tree", run: said((head) => showCost(stage(), head)) },
+    {
+      name: "approve",
+      description: "What waits for a person, in all conversations",
+      run: () => showApprovals(stage()),
+    },
+    {
+      name: "resume",
+      argument: "[ID]",
+      description: "What runs, waits or was left behind, and earlier conversations",
+      run: (argument) => resume(stage(), argument),
+    },
+    {
+      name: "export",
+      argument: "[FILE]",
+      description: "Write this conversation to a file, which rotunda import reads",
+      run: (argument) =>
+        said(async (head) => {
+          const file = argument === "" ? `rotunda-${shortId(head)}.jsonl` : argument;
+          stage().note(await stage().exportTo(head, file));
+        })(),
+    },
+    { name: "help", description: "Commands and keys", run: () => stage().note(helpText(commandsFor(stage)), "plain") },
+    { name: "quit", description: "Leave; what runs in a server goes on", run: () => stage().quit() },
+  ];
+}
+
+async function chooseModel(stage: Stage, argument: string): Promise<void> {
+  const { session } = stage;
+  const models = await session.app.models();
+  const current = session.model === "" ? models.find((one) => one.default)?.id : session.model;
+  const items = models.map(({ id, model, origin, baseUrl }) => ({
+    value: id,
+    label: id,
+    description: [model === id ? "" : model, origin, baseUrl ?? ""].filter((text) => text !== "").join(" · "),
+  }));
+  const wanted = argument === "" ? await stage.pick("Model", items, current) : argument;
+  if (wanted === undefined) return;
+  if (!models.some(({ id }) => id === wanted)) return stage.note(`There is no model ${wanted}.`, "warn");
+  session.choice = { ...session.choice, model: wanted };
+  session.model = wanted;
+  stage.note(`${wanted} answers from now on.`);
+}
+
+async function chooseProfile(stage: Stage, argument: string): Promise<void> {
+  const { session } = stage;
+  const profiles = session.app.profiles();
+  const items = profiles.map(({ name, description }) => ({ value: name, label: name, description }));
+  const wanted = argument === "" ? await stage.pick("Agent", items, session.profile) : argument;
+  if (wanted === undefined) return;
+  if (!profiles.some(({ name }) => name === wanted)) return stage.note(`There is no profile ${wanted}.`, "warn");
+  session.choice = { ...session.choice, profile: wanted };
+  session.profile = wanted;
+  stage.note(`${wanted} answers from now on.`);
+}
+
+async function showTools(stage: Stage): Promise<void> {
+  const tools = await stage.session.app.engine.tools(stage.session.profile);
+  const lines = tools.map(({ name, server, description }) => {
+    const from = server === "rotunda" ? "" : ` (${server})`;
+    return `${name}${from}  ${cleanLine(description, 80)}`;
+  });
+  stage.note(`${lines.join("\n")}\n${tools.length} tools available.`, "plain");
+}
+
+async function showHub(stage: Stage): Promise<void> {
+  const servers = (await stage.session.app.hub())?.servers() ?? [];
+  if (servers.length === 0) return stage.note("No MCP server is configured: mcpServers in rotunda.yaml.");
+  const lines = servers.map(({ name, state, transport, toolCount, error }) => {
+    const why = error === undefined ? "" : `  ${cleanLine(error, 100)}`;
+    return `${name}  ${state}  ${transport}  ${toolCount} tools${why}`;
+  });
+  stage.note(lines.join("\n"), "plain");
+}
+
+async function undo(stage: Stage, head: string): Promise<void> {
+  const { session } = stage;
+  if (session.running) return stage.note("A turn is running: Ctrl-C ends it.", "warn");
+  const { input, previousResponseId } = await session.app.engine.get(head);
+  if (previousResponseId) await session.open(previousResponseId);
+  else session.clear();
+  stage.write(
+    input.flatMap((item) => (item.type === "message" && item.role === "user" ? [textOf(item)] : [])).join("\n"),
+  );
+  stage.note(`Back before ${shortId(head)}, which stays in the tree. What you say now is a branch.`);
+}
+
+async function compact(stage: Stage, focus: string): Promise<void> {
+  const { session } = stage;
+  if (session.head === undefined) return stage.note("Nothing has been said yet.");
+  if (session.running) return stage.note("A turn is running: Ctrl-C ends it.", "warn");
+  const { app, head } = session;
+  const node = await app.store.node(head);
+  await session.run({
+    input: [],
+    previousResponseId: head,
+    workspace: node?.workspace ?? app.workspace,
+    door: "tui",
+    settings: { compact: focus === "" ? {} : { focus } },
+    ...(node && { profile: node.profile, model: session.choice.model ?? node.model }),
+  });
+}
+
+async function showCost(stage: Stage, head: string): Promise<void> {
+  const { store } = stage.session.app;
+  const path = await store.path(head);
+  const lines = path.slice(-20).map(({ node }) => {
+    const { input_tokens: sent, output_tokens: received, cost } = node.usage;
+    return `${shortId(node.id)}  ${node.model}  ${countText(sent)} in  ${countText(received)} out  ${costText(cost)}`.trimEnd();
+  });
+  const all = await store.usedBelow(await rootOf(stage.session.app, head));
+  const money = costText(all.cost);
+  const total = `The whole tree: ${all.responses} answers, ${countText(all.tokens)} tokens${money === "" ? "" : `, ${money}`}`;
+  stage.note([...lines, total].join("\n"), "plain");
+}
+
+async function showApprovals(stage: Stage): Promise<void> {
+  const pending = await stage.session.app.store.approvals({ status: "pending" });
+  if (pending.length === 0) return stage.note("Nothing waits for a person.");
+  stage.session.asks.show(pending);
+}
+
+/** What runs first, then what waits or was left, then this directory's conversations. */
+async function resume(stage: Stage, argument: string): Promise<void> {
+  const { session } = stage;
+  const { app } = session;
+  if (session.running) return stage.note("A turn is running: Ctrl-C ends it, or open another terminal.", "warn");
+  if (argument !== "") return session.open(await app.engine.resolveId(argument, "response"));
+  const open = await app.store.list({ status: ["in_progress", "waiting", "queued"], limit: 50 });
+  const items = await Promise.all(
+    open.filter(({ caller }) => !caller).map(async (node) => itemOf(app, node, await stateOf(app, node))),
+  );
+  for (const { head, title } of await app.store.conversations({ limit: 50, owner: LOCAL, workspace: app.workspace })) {
+    if (head === null || items.some(({ value }) => value === head)) continue;
+    const node = await app.store.node(head);
+    if (node) items.push(await itemOf(app, node, cleanLine(title, 60)));
+  }
+  if (items.length === 0) return stage.note("There is nothing to go on with in this directory.");
+  const wanted = await stage.pick("Go on with", items);
+  if (wanted !== undefined) await session.open(wanted);
+}
+
+async function stateOf(app: App, node: ResponseNode): Promise<string> {
+  if (node.status !== "in_progress") return node.status;
+  return isHeld(await app.store.leaseOf(node.id)) ? "runs" : "left in the middle";
+}
+
+async function itemOf(app: App, node: ResponseNode, state: string): Promise<SelectItem> {
+  const stored = await app.store.get(node.id);
+  const texts = (stored?.entries ?? []).flatMap(({ side, item }) =>
+    side === "input" && item.type === "message" ? [textOf(item)] : [],
+  );
+  const when = new Date(node.createdAt).toISOString().slice(0, 16).replace("T", " ");
+  const label = cleanLine(texts.join(" "), 60) || "(no text)";
+  return { value: node.id, label, description: `${shortId(node.id)} · ${node.model} · ${state} · ${when}` };
+}
+
+export const keys: readonly (readonly [string, string])[] = [
+  ["Enter", "send; while a turn runs: steer it"],
+  ["Alt+Enter", "a new line; while a turn runs: queue it as the next turn"],
+  ["Shift+Enter, Ctrl+J", "a new line"],
+  ["Ctrl+C", "once: cancel the turn, or empty the editor; twice: leave"],
+  ["Esc", "close what is open, else cancel the turn"],
+  ["Tab", "complete; in an empty editor: walk through calls and reasoning"],
+  ["Ctrl+O", "open or close all calls and reasoning"],
+  ["Page Up, Page Down, wheel", "scroll; End follows again"],
+  ["Alt+Up", "take the last queued message back into the editor"],
+  ["@", "a file of the workspace, by any part of its name"],
+  ["!command", "run it in the sandbox; its output goes along with the next message"],
+];
+
+function helpText(commands: readonly Command[]): string {
+  const rows = [
+    ...commands.map(
+      ({ name, argument, description }) => [`/${name}${argument ? ` ${argument}` : ""}`, description] as const,
+    ),
+    ...keys,
+  ];
+  return rows.map(([name, text]) => `${name.padEnd(26)} ${text}`).join("\n");
+}

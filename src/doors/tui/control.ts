@@ -1,0 +1,313 @@
+/**
+ * Control: what the person does at the screen, and what follows from it.
+ *
+ * Invariant: nothing that is typed is lost while the engine is being made; whatever goes wrong becomes a line of the
+ * transcript.
+ */
+import type { SelectItem, TUI } from "@earendil-works/pi-tui";
+import { shortId } from "../../util/ids.ts";
+import { ApprovalPanel, QuestionPanel } from "./ask-panel.ts";
+import { type Ask, idOf } from "./asks.ts";
+import { NoteBlock, OutputBlock } from "./block.ts";
+import { clean } from "./clean.ts";
+import { type Command, commandsFor, type Stage } from "./commands.ts";
+import { Completion } from "./completion.ts";
+import { type Attachment, pastedPath, readImage } from "./images.ts";
+import type { TerminalOptions } from "./options.ts";
+import { PickPanel } from "./pick.ts";
+import { Screen } from "./screen.ts";
+import { Session } from "./session.ts";
+import type { Look } from "./style.ts";
+
+/** Milliseconds in which a second Ctrl-C leaves. */
+const TWICE = 2_000;
+const TICK = 100;
+
+export class Control {
+  readonly screen: Screen;
+  readonly #tui: TUI;
+  readonly #options: TerminalOptions;
+  readonly #leave: (exitCode: number) => void;
+  readonly #commands: Command[];
+  readonly #images: Attachment[] = [];
+  readonly #timer: NodeJS.Timeout;
+  readonly #opened = Promise.withResolvers<Session>();
+  #session: Session | undefined;
+  #asked: string | undefined;
+  #lastInterrupt = Number.NEGATIVE_INFINITY;
+  #quit = false;
+  #byHand: AbortController | undefined;
+
+  constructor(tui: TUI, look: Look, options: TerminalOptions, leave: (exitCode: number) => void) {
+    this.#tui = tui;
+    this.#options = options;
+    this.#leave = leave;
+    this.screen = new Screen(tui, look, {
+      submit: (text, queue) => this.#submit(text, queue),
+      interrupt: () => this.interrupt(),
+      paste: (text) => this.#paste(text),
+      takeBack: () => this.#takeBack(),
+    });
+    this.#commands = commandsFor(() => this.#stage());
+    this.#timer = setInterval(() => {
+      if (this.screen.moving) this.#update();
+    }, TICK);
+    this.#opened.promise.catch(() => undefined);
+  }
+
+  readonly #update = (): void => {
+    this.#showAsk();
+    this.#tui.requestRender();
+  };
+
+  /** Makes the engine behind the screen. */
+  open(): void {
+    this.screen.transcript.add(
+      new NoteBlock(`Rotunda ${this.#options.version} · /help shows commands and keys · /quit leaves`),
+    );
+    this.#options.divert((text) => this.#note(text.trimEnd(), "warn"));
+    this.#make().then(this.#opened.resolve, (error: unknown) => {
+      this.#opened.reject(error);
+      this.#note(`[error] ${error instanceof Error ? error.message : String(error)}`, "error");
+    });
+  }
+
+  async #make(): Promise<Session> {
+    const options = this.#options;
+    const app = await options.app();
+    const session = new Session(app, this.screen.transcript, options, this.#update);
+    this.#session = session;
+    this.screen.session = session;
+    this.screen.editor.setAutocompleteProvider(new Completion(this.#commands, app.workspace));
+    if (app.config.servers.length > 0)
+      this.#note("Connected to MCP servers. Type /quit to exit, /clear to reset history.");
+    if (options.goesOn) {
+      const { previousResponseId, conversation } = await options.request("", options.choice, true);
+      const known = conversation ? await app.store.conversation(conversation) : undefined;
+      const from = previousResponseId ?? known?.head ?? undefined;
+      if (from !== undefined) await session.open(from);
+    }
+    if (session.model === "") session.model = await defaultModel(session);
+    this.#update();
+    return session;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#byHand?.abort();
+    this.#session?.leave();
+  }
+
+  /** What stands below the prompt of the shell afterwards. */
+  lastWords(): string {
+    const session = this.#session;
+    const running = session?.running;
+    const queued = session?.queue.length ?? 0;
+    const lines: string[] = [];
+    if (queued > 0) lines.push(`${queued} queued message${queued === 1 ? " was" : "s were"} not sent.`);
+    if (running) lines.push(`${shortId(running.id)} has not ended. See it: rotunda chat --from ${shortId(running.id)}`);
+    else if (session?.head) lines.push(`Go on with: rotunda chat --from ${shortId(session.head)}`);
+    if (this.#quit) lines.push("Goodbye.");
+    return lines.map((line) => `${line}\n`).join("");
+  }
+
+  // ---- what is said
+
+  #note(text: string, kind: "info" | "warn" | "error" | "plain" = "info"): void {
+    this.screen.transcript.add(new NoteBlock(text, kind));
+    this.screen.transcript.follow();
+    this.#update();
+  }
+
+  #submit(text: string, queue: boolean): void {
+    if (text.trim() === "") return;
+    this.screen.editor.addToHistory(text.length > 20_000 ? text.slice(0, 20_000) : text);
+    this.screen.transcript.follow();
+    this.#perform(text, queue).catch((error: unknown) => {
+      if (this.#session) this.#session.fail(error);
+    });
+  }
+
+  async #perform(text: string, queue: boolean): Promise<void> {
+    if (text.trim() === "/quit" || text.trim() === "/exit") return this.#goodbye();
+    const session = await this.#opened.promise;
+    const word = /^\/([a-z]+)(?:\s+([\s\S]*))?$/.exec(text.trim());
+    const command = word && this.#commands.find(({ name }) => name === word[1]);
+    if (command) return command.run(word[2]?.trim() ?? "");
+    if (word && !text.includes("\n"))
+      return this.#note(`Unknown command /${word[1]}. /help shows what there is.`, "warn");
+    if (text.startsWith("!")) return this.#runByHand(session, text.slice(1).trim());
+    const said = { text, images: this.#attached(text) };
+    if (queue) {
+      session.queue.push(said);
+      this.#update();
+    } else await session.say(said);
+  }
+
+  /** In the sandbox, as the tool of the model does it. */
+  async #runByHand(session: Session, command: string): Promise<void> {
+    if (command === "") return;
+    const block = new OutputBlock(command);
+    this.screen.transcript.add(block);
+    this.#update();
+    const stop = new AbortController();
+    this.#byHand = stop;
+    try {
+      const { text, isError } = await session.app.engine.call(
+        "bash",
+        { command },
+        { workspace: session.app.workspace, by: "local", door: "tui", signal: stop.signal },
+      );
+      block.finish(text, isError === true);
+      session.byHand.push(`I ran this by hand:\n$ ${command}\n\`\`\`\n${text.slice(0, 30_000)}\n\`\`\``);
+    } catch (error) {
+      block.finish(error instanceof Error ? error.message : String(error), true);
+    } finally {
+      this.#byHand = undefined;
+      this.#update();
+    }
+  }
+
+  #attached(text: string): Attachment[] {
+    return this.#images.filter(({ name }, index) => text.includes(markerOf(index, name)));
+  }
+
+  #paste(text: string): boolean {
+    const path = pastedPath(text);
+    if (path === undefined) return false;
+    readImage(path, this.#session?.app.workspace ?? process.cwd())
+      .then((image) => {
+        if (!image) return this.screen.editor.handleInput(`\u001b[200~${text}\u001b[201~`);
+        this.#images.push(image);
+        return this.screen.editor.insertTextAtCursor(`${markerOf(this.#images.length - 1, image.name)} `);
+      })
+      .then(this.#update, () => undefined);
+    return true;
+  }
+
+  #takeBack(): void {
+    const said = this.#session?.queue.pop();
+    if (said) this.screen.editor.setText(said.text);
+    this.#update();
+  }
+
+  // ---- Ctrl-C and leaving
+
+  interrupt(): void {
+    const now = performance.now();
+    const twice = now - this.#lastInterrupt < TWICE;
+    this.#lastInterrupt = now;
+    if (twice) this.#leave(0);
+    if (this.screen.view) this.screen.view = undefined;
+    if (this.#byHand) this.#byHand.abort();
+    else if (this.#session?.cancel()) this.#hint("stopping · Ctrl-C again leaves");
+    else {
+      this.screen.editor.setText("");
+      this.#hint("Ctrl-C again leaves");
+    }
+  }
+
+  #hint(text: string): void {
+    this.screen.hint = text;
+    this.#update();
+    const timer = setTimeout(() => {
+      if (this.screen.hint === text) this.screen.hint = "";
+      this.#update();
+    }, TWICE);
+    timer.unref();
+  }
+
+  #goodbye(): void {
+    this.#quit = true;
+    this.#leave(0);
+  }
+
+  // ---- questions
+
+  #showAsk(): void {
+    this.#session?.markAsking();
+    const ask = this.#session?.asks.open[0];
+    const id = ask && idOf(ask);
+    if (id === this.#asked) return;
+    if (this.screen.panel && this.#asked === undefined) return;
+    this.#asked = id;
+    this.screen.panel = ask ? this.#panelFor(ask) : undefined;
+  }
+
+  #panelFor(ask: Ask): ApprovalPanel | QuestionPanel {
+    const asks = this.#session?.asks;
+    const over = (work: () => void) => {
+      this.#asked = undefined;
+      this.screen.panel = undefined;
+      work();
+      this.#update();
+    };
+    if (ask.kind === "question")
+      return new QuestionPanel(ask, (answer) =>
+        over(() => {
+          try {
+            if (answer) asks?.answer(ask, answer);
+            else asks?.leave(ask);
+          } catch (error) {
+            this.#session?.fail(error);
+          }
+        }),
+      );
+    return new ApprovalPanel(ask, (decision) =>
+      over(() => {
+        if (!decision) {
+          asks?.leave(ask);
+          return this.#note("It stays open: /approve shows it again, as does every other door.");
+        }
+        return void asks?.decide(ask, decision).then(
+          (node) => node && this.#session?.follow(node),
+          (error: unknown) => this.#session?.fail(error),
+        );
+      }),
+    );
+  }
+
+  // ---- what commands may do
+
+  #stage(): Stage {
+    const session = this.#session;
+    if (!session) throw new Error("the engine is not there yet");
+    return {
+      session,
+      note: (text, kind) => this.#note(text, kind),
+      pick: (title, items, chosen) => this.#pick(title, items, chosen),
+      tree: async (from) => {
+        const { TreeView } = await import("./tree-view.ts");
+        this.screen.view = await TreeView.open(session, from, this.#update, (id) => {
+          this.screen.view = undefined;
+          if (id !== undefined) session.open(id).catch((error: unknown) => session.fail(error));
+        });
+      },
+      write: (text) => this.screen.editor.setText(text),
+      quit: () => this.#goodbye(),
+      exportTo: (id, file) => this.#options.exportTo(id, file),
+    };
+  }
+
+  #pick(title: string, items: readonly SelectItem[], chosen?: string): Promise<string | undefined> {
+    return new Promise((resolve) => {
+      this.screen.panel = new PickPanel(title, items, this.screen.look, chosen, (value) => {
+        this.screen.panel = undefined;
+        resolve(value);
+        this.#update();
+      });
+    });
+  }
+}
+
+function markerOf(index: number, name: string): string {
+  return `[image #${index + 1}: ${clean(name)}]`;
+}
+
+async function defaultModel(session: Session): Promise<string> {
+  const { app } = session;
+  const { model } = await app.profile(session.choice.profile);
+  if (model !== undefined) return model;
+  const models = await app.models();
+  return (models.find((one) => one.default) ?? models[0])?.id ?? "";
+}

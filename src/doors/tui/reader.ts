@@ -1,0 +1,238 @@
+/**
+ * Reader: the events of one response as blocks of the transcript.
+ *
+ * Invariant: it only reads; told the same events it makes the same blocks, whether they come live, from another
+ * process or from the store. An answer that streams is cut into blocks where a paragraph ends, so that the work for
+ * a word does not grow with what was said before.
+ */
+import type { RunEvent } from "../../types/event.ts";
+import type { Item, McpCallItem, MessageItem } from "../../types/item.ts";
+import { AnswerBlock, type Block, NoteBlock, ReasoningBlock, SaidBlock } from "./block.ts";
+import { CallBlock, type CallView, callOf } from "./call-block.ts";
+import type { Transcript } from "./transcript.ts";
+
+/** Characters after which an answer is cut at the end of a paragraph, and after which at any line, or anywhere. */
+const PARAGRAPH = 1_200;
+const LINE = 8_000;
+const ANYWHERE = 20_000;
+
+export interface Todo {
+  content: string;
+  status: string;
+}
+
+export class Reader {
+  readonly #transcript: Transcript;
+  readonly #now: () => number;
+  readonly calls = new Map<string, CallBlock>();
+  readonly #reasoning = new Map<string, { block: ReasoningBlock; began: number }>();
+  #answer: AnswerBlock | undefined;
+  #answerItem = "";
+  /** What the run is doing, for the line above the editor. */
+  doing = "";
+  todos: Todo[] | undefined;
+  /** Number of the last event that was read. */
+  after = -1;
+
+  constructor(transcript: Transcript, now: () => number = Date.now) {
+    this.#transcript = transcript;
+    this.#now = now;
+  }
+
+  read(event: RunEvent): void {
+    this.after = event.sequence_number;
+    switch (event.type) {
+      case "response.output_item.added":
+        this.#begins(event.item);
+        break;
+      case "response.output_text.delta":
+      case "response.refusal.delta":
+        this.#text(event.item_id, event.delta);
+        break;
+      case "response.reasoning_text.delta":
+        this.doing = "thinking";
+        this.#reasoning.get(event.item_id)?.block.add(event.delta);
+        break;
+      case "response.mcp_call_arguments.done":
+        this.#change(event.item_id, (view) => {
+          view.arguments = event.arguments;
+        });
+        break;
+      case "response.mcp_call.in_progress":
+        this.#change(event.item_id, (view) => {
+          view.status = "calling";
+          view.began = this.#now();
+          this.doing = `running ${view.label}`;
+        });
+        break;
+      case "response.output_item.done":
+        this.#done(event.item);
+        break;
+      case "error":
+        this.#transcript.add(new NoteBlock(`${event.message} [${event.code}]`, "error"));
+        break;
+      default:
+    }
+  }
+
+  /** All items of a response that has ended, as if it had just been told. */
+  readAll(items: readonly Item[]): void {
+    for (const item of items) {
+      if (item.type === "message" && item.role === "assistant") {
+        const text = textOf(item);
+        this.#begins({ ...item, content: [] });
+        this.#text(item.id, text);
+      } else if (item.type !== "message") this.#begins(item);
+      this.#done(item);
+    }
+  }
+
+  #add(block: Block, gap = true): void {
+    block.gap = gap;
+    this.#transcript.add(block);
+  }
+
+  #begins(item: Item): void {
+    if (item.type === "reasoning") {
+      const began = this.#now();
+      const block = new ReasoningBlock(began);
+      this.#reasoning.set(item.id, { block, began });
+      this.doing = "thinking";
+      this.#add(block, !(this.#transcript.blocks.at(-1) instanceof CallBlock));
+    } else if (item.type === "mcp_call") this.#callBegins(item);
+    else if (item.type === "message" && item.role === "user") this.#add(new SaidBlock(textOf(item), "↪"));
+  }
+
+  #callBegins(item: McpCallItem): void {
+    const block = new CallBlock(callOf(item, item.status === "in_progress" ? this.#now() : undefined));
+    const last = this.#transcript.blocks.at(-1);
+    this.doing = `calling ${block.view.label}`;
+    this.calls.set(item.id, block);
+    this.#add(block, !(last instanceof CallBlock || last instanceof ReasoningBlock));
+  }
+
+  #text(itemId: string, delta: string): void {
+    if (delta === "") return;
+    this.doing = "answering";
+    if (this.#answerItem !== itemId || !this.#answer) {
+      this.#answerItem = itemId;
+      this.#answer = new AnswerBlock(true);
+      this.#add(this.#answer);
+    }
+    let rest = this.#answer.text + delta;
+    for (let end = cutOf(rest); end > 0; end = cutOf(rest)) {
+      const { head, next } = divide(rest, end);
+      this.#answer.text = head;
+      rest = next;
+      const inner = rest.startsWith("```") || rest.startsWith("~~~");
+      this.#answer = new AnswerBlock(false);
+      this.#add(this.#answer, !inner);
+    }
+    this.#answer.text = rest;
+  }
+
+  #done(item: Item): void {
+    if (item.type === "reasoning") {
+      const known = this.#reasoning.get(item.id);
+      this.#reasoning.delete(item.id);
+      const text = [...item.summary, ...item.content].map((part) => part.text).join("\n\n");
+      const took = known && this.#now() - known.began;
+      if (text === "" && known) this.#transcript.remove(known.block);
+      else known?.block.finish(took && took > 50 ? took : undefined, text);
+    } else if (item.type === "mcp_call") this.#callEnds(item);
+    else if (item.type === "compaction") {
+      const items = item.covers ? `${item.covers.items} older items` : "older items";
+      this.#add(new NoteBlock(`≡ compacted ${items}\n${item.summary.slice(0, 2_000)}`));
+    } else if (item.type === "message") {
+      if (this.#answer?.text === "" && item.role === "assistant") this.#transcript.remove(this.#answer);
+      this.#answer = undefined;
+    }
+  }
+
+  #callEnds(item: McpCallItem): void {
+    if (!this.calls.has(item.id)) this.#callBegins(item);
+    this.#change(item.id, (view) => {
+      view.arguments = item.arguments;
+      view.status = item.status;
+      view.output = item.output ?? undefined;
+      view.error = item.error ?? undefined;
+      if (view.began !== undefined) view.took = this.#now() - view.began;
+      view.progress = "";
+    });
+    this.doing = "waiting for the model";
+    if (item.name === "TodoWrite" && item.status === "completed") this.todos = todosOf(item.arguments);
+  }
+
+  #change(itemId: string, change: (view: CallView) => void): void {
+    const block = this.calls.get(itemId);
+    if (!block) return;
+    change(block.view);
+    block.changed();
+  }
+
+  /** What a tool says of itself while it works; what it has changed once it has. */
+  tell(itemId: string, text: string, level: string): boolean {
+    const block = this.calls.get(itemId);
+    if (!block) return false;
+    if (level === "debug") block.view.progress = text;
+    else if (/^(?:---|\+\+\+|@@) /m.test(text)) block.view.display = text;
+    block.changed();
+    return true;
+  }
+}
+
+/** What a message says. */
+export function textOf(item: MessageItem): string {
+  return item.content
+    .map((part) => {
+      if (part.type === "refusal") return part.refusal;
+      return part.type === "input_image" ? "[image]" : part.text;
+    })
+    .join("");
+}
+
+/** Where a text that grows is to be cut: 0 is nowhere yet. */
+export function cutOf(text: string): number {
+  if (text.length < PARAGRAPH) return 0;
+  const inFence = fenceAt(text, text.length) !== undefined;
+  if (!inFence || text.length > LINE) {
+    for (let end = text.lastIndexOf("\n\n"); end > 0; end = text.lastIndexOf("\n\n", end - 1)) {
+      if (fenceAt(text, end) === undefined) return end + 2;
+    }
+  }
+  if (text.length > LINE) {
+    const end = text.lastIndexOf("\n");
+    if (end > 0 && end + 1 < text.length) return end + 1;
+  }
+  return text.length > ANYWHERE ? LINE : 0;
+}
+
+/** The text up to a cut and what follows it; a fence that is cut through is closed and begun anew. */
+function divide(text: string, end: number): { head: string; next: string } {
+  const fence = fenceAt(text, end);
+  const head = text.slice(0, end);
+  if (fence === undefined) return { head, next: text.slice(end) };
+  const [mark = "```"] = /^(?:`{3,}|~{3,})/.exec(fence) ?? [];
+  return { head: `${head.replace(/\n$/, "")}\n${mark}`, next: `${fence}\n${text.slice(end)}` };
+}
+
+/** The line that opened the fence which is open at a place; undefined: none is. */
+function fenceAt(text: string, end: number): string | undefined {
+  let open: string | undefined;
+  for (const [line] of text.slice(0, end).matchAll(/^ {0,3}(?:`{3,}|~{3,}).*$/gm)) {
+    const mark = line.trimStart();
+    if (open === undefined) open = mark;
+    else if (mark.startsWith(open.slice(0, 3)) && mark.replace(/[`~]/g, "").trim() === "") open = undefined;
+  }
+  return open;
+}
+
+export function todosOf(text: string): Todo[] | undefined {
+  try {
+    const { todos } = JSON.parse(text) as { todos?: { content?: unknown; status?: unknown }[] };
+    if (!Array.isArray(todos)) return undefined;
+    return todos.map(({ content, status }) => ({ content: String(content ?? ""), status: String(status ?? "") }));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,155 @@
+/** The frame: navigation, the view of the address, what stands around it. Invariant: a view's code is loaded when it is first wanted. */
+import type { ComponentChildren, FunctionComponent } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Announcer } from "./announce.tsx";
+import { online, session, words } from "./api.ts";
+import { Cell, useCell } from "./cell.ts";
+import { ChatView } from "./chat-view.tsx";
+import { HelpSheet } from "./help.tsx";
+import { Icon } from "./icons.tsx";
+import { drawerOpen, helpOpen } from "./overlays.ts";
+import { Link, place } from "./router.tsx";
+import { approvals, conversations, followNews, readAll } from "./shared.ts";
+import { listenToKeys } from "./shortcuts.ts";
+import { Sidebar } from "./sidebar.tsx";
+import { SignIn } from "./sign-in.tsx";
+
+type View = FunctionComponent<{ id: string; other: string }>;
+
+/** By the first word of the path. */
+const views: Record<string, { title: string; load: () => Promise<View> }> = {
+  tree: { title: "Tree", load: async () => (await import("./views/tree.tsx")).TreeView },
+  compare: { title: "Compare", load: async () => (await import("./views/compare.tsx")).CompareView },
+  runs: { title: "Runs", load: async () => (await import("./views/runs.tsx")).RunsView },
+  schedules: { title: "Schedules", load: async () => (await import("./views/schedules.tsx")).SchedulesView },
+  approvals: { title: "Approvals", load: async () => (await import("./views/approvals.tsx")).ApprovalsView },
+  hub: { title: "Hub", load: async () => (await import("./views/hub.tsx")).HubView },
+  models: { title: "Models and profiles", load: async () => (await import("./views/models.tsx")).ModelsView },
+  usage: { title: "Usage", load: async () => (await import("./views/usage.tsx")).UsageView },
+  search: { title: "Search", load: async () => (await import("./views/search.tsx")).SearchView },
+  settings: { title: "Settings", load: async () => (await import("./views/settings.tsx")).SettingsView },
+};
+
+const loaded = new Cell<Readonly<Record<string, View>>>({});
+
+/** Shown in the title of the tab, beside the number of questions that wait. */
+function useTitle(title: string): void {
+  const waiting = useCell(approvals).length;
+  useEffect(() => {
+    document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${title === "" ? "Rotunda" : `${title} · Rotunda`}`;
+  }, [title, waiting]);
+}
+
+function Lazy({ name, id, other }: { name: string; id: string; other: string }) {
+  const known = useCell(loaded)[name];
+  const [problem, setProblem] = useState("");
+  useTitle(views[name]?.title ?? "");
+  useEffect(() => {
+    if (known) return;
+    views[name]?.load().then(
+      (view) => loaded.set({ ...loaded.value, [name]: view }),
+      (error: unknown) => setProblem(words(error)),
+    );
+  }, [name, known]);
+  if (problem !== "") {
+    return (
+      <p class="problem view" role="alert">
+        This view could not be loaded: {problem}. A newer version of the server may run: reload the page.
+      </p>
+    );
+  }
+  const Shown = known;
+  return Shown ? <Shown key={`${id}/${other}`} id={id} other={other} /> : <p class="view quiet">Loading …</p>;
+}
+
+function Chatting({ conversation, response }: { conversation: string | null; response: string | null }) {
+  const listed = useCell(conversations).find(({ id }) => id === conversation);
+  useTitle(listed?.title ?? (response ? `Response ${response.slice(-8)}` : ""));
+  // A chat that has just been begun gets its address without losing what is on the screen.
+  const key = useRef({ name: "", address: "" });
+  const address = `${conversation ?? ""}/${response ?? ""}`;
+  if (key.current.address !== address && !adopted.delete(address)) key.current.name = address;
+  key.current.address = address;
+  return (
+    <ChatView
+      key={key.current.name}
+      conversation={conversation}
+      response={response}
+      onAdopt={(to) => adopted.add(to)}
+    />
+  );
+}
+
+/** Addresses that a chat which is shown already has taken. */
+const adopted = new Set<string>();
+
+function Body(): ComponentChildren {
+  const { path } = useCell(place);
+  const [, name = "", id = "", other = ""] = path.split("/").map(decodeURIComponent);
+  if (name === "" || name === "c" || name === "r") {
+    return <Chatting conversation={name === "c" ? id : null} response={name === "r" ? id : null} />;
+  }
+  if (views[name]) return <Lazy name={name} id={id} other={other} />;
+  return (
+    <div class="view">
+      <h1>There is nothing here</h1>
+      <p>
+        <Link to="/">Begin a chat</Link>
+      </p>
+    </div>
+  );
+}
+
+function Frame() {
+  const help = useCell(helpOpen);
+  const drawer = useCell(drawerOpen);
+  const connected = useCell(online);
+  useEffect(() => {
+    const stop = new AbortController();
+    readAll().catch(() => undefined);
+    followNews(stop.signal).catch(() => undefined);
+    const unlisten = listenToKeys();
+    return () => {
+      stop.abort();
+      unlisten();
+    };
+  }, []);
+  return (
+    <div class={drawer ? "frame drawer-open" : "frame"}>
+      <a class="skip-link" href="#main">
+        Skip to the content
+      </a>
+      <header class="phone-bar">
+        <button
+          type="button"
+          class="icon-button"
+          aria-label="Menu"
+          aria-expanded={drawer}
+          aria-controls="sidebar"
+          onClick={() => drawerOpen.set(!drawer)}
+        >
+          <Icon name="menu" />
+        </button>
+        <span class="phone-name">Rotunda</span>
+        <Link to="/" class="icon-button" aria-label="New chat">
+          <Icon name="plus" />
+        </Link>
+      </header>
+      <Sidebar />
+      <main id="main" tabIndex={-1}>
+        {!connected && (
+          <p class="offline" role="status">
+            The server cannot be reached. What runs there goes on; this page goes on as soon as it is back.
+          </p>
+        )}
+        <Body />
+      </main>
+      {help && <HelpSheet />}
+      <Announcer />
+    </div>
+  );
+}
+
+export function App() {
+  return useCell(session) ? <Frame /> : <SignIn />;
+}

@@ -1,0 +1,233 @@
+/**
+ * Where a person writes.
+ *
+ * Invariant: what is being written belongs to the browser's own field, so that typing costs the same however long the
+ * chat is; it is kept for each chat until it was sent, a reload included.
+ */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { words } from "./api.ts";
+import { type Attachment, attach } from "./attachments.ts";
+import { Chooser } from "./chooser.tsx";
+import { Icon } from "./icons.tsx";
+import type { Part } from "./wire.ts";
+
+export interface Written {
+  text: string;
+  attachments: readonly Part[];
+}
+
+interface Properties {
+  /** Whose draft it is. */
+  name: string;
+  running: boolean;
+  disabled: boolean;
+  /** A text to begin with, which a person asked for. */
+  given: { text: string } | undefined;
+  onSend: (written: Written, queue: boolean) => Promise<void>;
+  onStop: () => void;
+}
+
+const DRAFT = "rotunda.draft.";
+
+function draft(name: string, text?: string): string {
+  try {
+    if (text === undefined) return sessionStorage.getItem(DRAFT + name) ?? "";
+    if (text === "") sessionStorage.removeItem(DRAFT + name);
+    else if (text.length < 200_000) sessionStorage.setItem(DRAFT + name, text);
+  } catch {
+    // Full, or forbidden: the draft lives as long as the page.
+  }
+  return "";
+}
+
+interface Writing {
+  attachments: readonly Attachment[];
+  problem: string;
+  busy: boolean;
+  add: (files: Iterable<File>) => void;
+  remove: (key: number) => void;
+  send: (queue: boolean) => void;
+}
+
+function useWriting(
+  { name, disabled, given, onSend }: Properties,
+  field: { current: HTMLTextAreaElement | null },
+): Writing {
+  const [attachments, setAttachments] = useState<readonly Attachment[]>([]);
+  const [problem, setProblem] = useState("");
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    const area = field.current;
+    if (!area) return;
+    area.value = given?.text ?? draft(name);
+    if (given || matchMedia("(hover: hover)").matches) area.focus({ preventScroll: true });
+  }, [name, given, field]);
+  const add = (files: Iterable<File>) => {
+    for (const file of files) {
+      attach(file).then(
+        (attachment) => setAttachments((before) => [...before, attachment]),
+        (error: unknown) => setProblem(words(error)),
+      );
+    }
+  };
+  const send = (queue: boolean) => {
+    const area = field.current;
+    const text = area?.value.trim() ?? "";
+    if (!area || busy || disabled || (text === "" && attachments.length === 0)) return;
+    setBusy(true);
+    setProblem("");
+    const written = { text, attachments: attachments.map(({ part }) => part) };
+    area.value = "";
+    onSend(written, queue)
+      .then(() => {
+        draft(name, "");
+        setAttachments([]);
+      })
+      .catch((error: unknown) => {
+        // Nothing that was written is lost.
+        if (area.value === "") area.value = written.text;
+        setProblem(words(error));
+      })
+      .finally(() => setBusy(false));
+  };
+  const remove = (key: number) => setAttachments((before) => before.filter((one) => one.key !== key));
+  return { attachments, problem, busy, add, remove, send };
+}
+
+export function Composer(properties: Properties) {
+  const { name, running, onStop } = properties;
+  const field = useRef<HTMLTextAreaElement>(null);
+  const writing = useWriting(properties, field);
+  const { attachments, problem, add, send } = writing;
+  const [over, setOver] = useState(false);
+  const press = (event: KeyboardEvent) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      send(event.altKey);
+    } else if (event.key === "Escape" && running) onStop();
+  };
+  const paste = (event: ClipboardEvent) => {
+    const files = [...(event.clipboardData?.files ?? [])];
+    if (files.length === 0) return;
+    event.preventDefault();
+    add(files);
+  };
+  const drop = (event: DragEvent) => {
+    event.preventDefault();
+    setOver(false);
+    add([...(event.dataTransfer?.files ?? [])]);
+  };
+  return (
+    <form
+      class={over ? "composer over" : "composer"}
+      aria-label="Write"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send(false);
+      }}
+      onDragOver={(event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={drop}
+    >
+      {problem !== "" && (
+        <p class="problem" role="alert">
+          {problem}
+        </p>
+      )}
+      <AttachmentList attachments={attachments} onRemove={writing.remove} />
+      <label class="visually-hidden" for="composer">
+        Message
+      </label>
+      <textarea
+        id="composer"
+        ref={field}
+        rows={1}
+        placeholder={running ? "Say something while it runs …" : "Ask, or say what is to be done"}
+        onKeyDown={press}
+        onPaste={paste}
+        onBlur={() => draft(name, field.current?.value ?? "")}
+      />
+      <Buttons {...properties} writing={writing} />
+    </form>
+  );
+}
+
+function Buttons({ name, running, disabled, onStop, writing }: Properties & { writing: Writing }) {
+  const chosen = useRef<HTMLInputElement>(null);
+  return (
+    <div class="composer-row">
+      <input
+        ref={chosen}
+        type="file"
+        multiple
+        hidden
+        aria-label="Files"
+        onChange={(event) => {
+          writing.add([...(event.currentTarget.files ?? [])]);
+          event.currentTarget.value = "";
+        }}
+      />
+      <button
+        type="button"
+        class="icon-button"
+        aria-label="Attach pictures or text files"
+        onClick={() => chosen.current?.click()}
+      >
+        <Icon name="attach" />
+      </button>
+      <Chooser name={name} />
+      <span class="stretch" />
+      {running && (
+        <>
+          <button
+            type="button"
+            class="quiet-button"
+            onClick={() => writing.send(true)}
+            title="Alt+Enter: when it has ended"
+          >
+            Queue
+          </button>
+          <button type="button" class="stop-button" onClick={onStop} title="Escape">
+            <Icon name="stop" /> Stop
+          </button>
+        </>
+      )}
+      <button
+        type="submit"
+        class="send-button"
+        disabled={writing.busy || disabled}
+        aria-label={running ? "Steer" : "Send"}
+        title={running ? "Steer it (Enter)" : "Send (Enter)"}
+      >
+        <Icon name="send" />
+      </button>
+    </div>
+  );
+}
+
+function AttachmentList({
+  attachments,
+  onRemove,
+}: {
+  attachments: readonly Attachment[];
+  onRemove: (key: number) => void;
+}) {
+  if (attachments.length === 0) return null;
+  return (
+    <ul class="attachments" aria-label="Attachments">
+      {attachments.map(({ key, name, size, part }) => (
+        <li key={key}>
+          {part.image_url !== undefined && <img src={part.image_url} alt="" />}
+          <span>{name}</span>
+          <span class="quiet">{Math.max(1, Math.round(size / 1_000)).toLocaleString()} kB</span>
+          <button type="button" class="icon-button" aria-label={`Remove ${name}`} onClick={() => onRemove(key)}>
+            <Icon name="close" />
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,71 @@
+/** Numbers, money and times as people read them. Invariant: the same everywhere on the page, and never longer than needed. */
+import type { RunStatus } from "./wire.ts";
+
+export function count(value: number): string {
+  if (value < 1_000) return String(value);
+  if (value < 10_000) return `${(value / 1_000).toFixed(1)}k`;
+  if (value < 1_000_000) return `${Math.round(value / 1_000)}k`;
+  return `${(value / 1_000_000).toFixed(value < 10_000_000 ? 1 : 0)}M`;
+}
+
+/** US dollars. */
+export function money(value: number): string {
+  if (value === 0) return "$0";
+  if (value < 0.01) return `$${value.toFixed(4)}`;
+  return value < 100 ? `$${value.toFixed(2)}` : `$${Math.round(value)}`;
+}
+
+/** From milliseconds. */
+export function duration(milliseconds: number): string {
+  if (milliseconds < 1_000) return `${Math.round(milliseconds)} ms`;
+  const seconds = milliseconds / 1_000;
+  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  return `${Math.floor(seconds / 3_600)} h ${Math.round((seconds % 3_600) / 60)} min`;
+}
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+/** Today the time, else the day. From milliseconds since the epoch. */
+export function when(at: number): string {
+  if (at === 0) return "";
+  const then = new Date(at);
+  const now = new Date();
+  if (then.toDateString() === now.toDateString()) return clock.format(then);
+  return `${date.format(then)}, ${clock.format(then)}`;
+}
+
+export function exactly(at: number): string {
+  return at === 0 ? "" : whole.format(new Date(at));
+}
+
+/** "Today", "Yesterday", or a day. */
+export function dayOf(at: number): string {
+  const then = new Date(at);
+  const now = new Date();
+  if (then.toDateString() === now.toDateString()) return "Today";
+  const before = new Date(now.getTime() - 86_400_000);
+  if (then.toDateString() === before.toDateString()) return "Yesterday";
+  return date.format(then);
+}
+
+const STATUS: Record<RunStatus, string> = {
+  queued: "queued",
+  in_progress: "running",
+  waiting: "waiting",
+  completed: "completed",
+  incomplete: "incomplete",
+  failed: "failed",
+  cancelled: "cancelled",
+};
+
+export function statusWord(status: RunStatus): string {
+  return STATUS[status] ?? status;
+}
+
+/** The ending by which people call an id. */
+export function shortId(id: string): string {
+  return id.slice(-8);
+}

@@ -1,0 +1,17 @@
+/** The page: signs in, then draws what the address says. Invariant: nothing is drawn of a view before there is a session. */
+import { render } from "preact";
+import { words } from "./api.ts";
+import { App } from "./app.tsx";
+import { applyAppearance } from "./appearance.ts";
+import { listenToAddress } from "./router.tsx";
+import { openSession } from "./session.ts";
+import { signInProblem } from "./sign-in.tsx";
+
+applyAppearance();
+listenToAddress();
+const root = document.getElementById("root");
+if (root) {
+  openSession()
+    .catch((error: unknown) => signInProblem.set(words(error)))
+    .finally(() => render(<App />, root));
+}

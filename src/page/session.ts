@@ -1,0 +1,75 @@
+/**
+ * Who is signed in.
+ *
+ * Invariant: the code of a sign-in link leaves the address bar before anything else happens, and is used once; the proof
+ * that goes with the cookie is kept by the browser for this origin (port included), where no other server is told it.
+ */
+import { ask, askJson, RequestError, type Session, SIGN_IN, session } from "./api.ts";
+
+const KEY = "rotunda.csrf";
+
+function remember(csrf: string | undefined): void {
+  try {
+    if (csrf === undefined) localStorage.removeItem(KEY);
+    else localStorage.setItem(KEY, csrf);
+  } catch {
+    // A browser that keeps nothing: the session lasts as long as the page.
+  }
+}
+
+function remembered(): string {
+  try {
+    return localStorage.getItem(KEY) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+/** The code that the address brought along, which is taken out of it. */
+function codeOfAddress(): string | undefined {
+  const prefix = "#sign-in=";
+  if (!location.hash.startsWith(prefix)) return undefined;
+  const code = decodeURIComponent(location.hash.slice(prefix.length));
+  history.replaceState(null, "", location.pathname + location.search);
+  return code;
+}
+
+/** Signs in by the link's code or by what is kept. Throws where the code was refused. */
+export async function openSession(): Promise<void> {
+  const code = codeOfAddress();
+  if (code !== undefined) {
+    try {
+      return await signIn({ code });
+    } catch (error) {
+      await resumeSession();
+      // A used link does no harm to whoever is signed in already.
+      if (session.value === null) throw error;
+      return;
+    }
+  }
+  await resumeSession();
+}
+
+async function resumeSession(): Promise<void> {
+  const csrf = remembered();
+  try {
+    const headers = csrf === "" ? {} : { "x-rotunda-csrf": csrf };
+    const found = await askJson<Session>("/rotunda/session", { headers });
+    session.set(found);
+  } catch (error) {
+    if (error instanceof RequestError && error.status === 0) throw error;
+    session.set(null);
+  }
+}
+
+export async function signIn(by: { code: string } | { token: string }): Promise<void> {
+  const found = await askJson<Session>(SIGN_IN, { body: by });
+  remember(found.csrf);
+  session.set(found);
+}
+
+export async function signOut(): Promise<void> {
+  await ask("/rotunda/session", { method: "DELETE" }).catch(() => undefined);
+  remember(undefined);
+  session.set(null);
+}

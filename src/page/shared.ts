@@ -1,0 +1,116 @@
+/**
+ * What every view wants to know: conversations, questions that wait, who can answer.
+ *
+ * Invariant: a list is what the server said last; whatever changes anywhere is asked for anew, at most every 150 ms.
+ */
+import { askJson, may, session } from "./api.ts";
+import { Cell } from "./cell.ts";
+import { pause, readEvents } from "./stream.ts";
+import type { Elicitation, PendingApproval, WireConversation } from "./wire.ts";
+
+export interface Choice {
+  /** As `model` of a request names it. */
+  id: string;
+  owner: string;
+  /** Tokens, where it is known. */
+  window?: number;
+}
+
+export const conversations = new Cell<readonly WireConversation[]>([]);
+export const approvals = new Cell<readonly PendingApproval[]>([]);
+export const elicitations = new Cell<readonly Elicitation[]>([]);
+export const models = new Cell<readonly Choice[]>([]);
+export const profiles = new Cell<readonly string[]>([]);
+/** Counts up whenever something may have changed: views that have lists of their own look again. */
+export const changes = new Cell(0);
+
+const LISTED = 60;
+const PROFILE = "profile/";
+
+async function readConversations(): Promise<void> {
+  const answer = await askJson<{ data: WireConversation[]; conversations?: WireConversation[] }>(
+    `/v1/conversations?limit=${LISTED}`,
+  );
+  const previews = new Map(answer.conversations?.map((one) => [one.id, one.preview ?? ""]));
+  conversations.set(answer.data.map((one) => ({ ...one, preview: previews.get(one.id) ?? "" })));
+}
+
+async function readApprovals(): Promise<void> {
+  if (!may("approve") && !may("responses:read")) return;
+  approvals.set((await askJson<{ approvals: PendingApproval[] }>("/v1/tool-approvals")).approvals);
+  if (may("approve")) {
+    elicitations.set((await askJson<{ elicitations: Elicitation[] }>("/v1/elicitation/pending")).elicitations);
+  }
+}
+
+export async function readModels(): Promise<void> {
+  type WireModel = { id: string; owned_by: string; context_window?: number };
+  const { data } = await askJson<{ data: WireModel[] }>("/v1/models");
+  models.set(
+    data
+      .filter(({ id }) => !id.startsWith(PROFILE))
+      .map(({ id, owned_by, context_window }) => ({
+        id,
+        owner: owned_by,
+        ...(context_window !== undefined && { window: context_window }),
+      })),
+  );
+  profiles.set(data.filter(({ id }) => id.startsWith(PROFILE)).map(({ id }) => id.slice(PROFILE.length)));
+}
+
+let planned: ReturnType<typeof setTimeout> | undefined;
+
+/** Something has changed, here or elsewhere. */
+export function lookAgain(): void {
+  if (planned !== undefined) return;
+  planned = setTimeout(() => {
+    planned = undefined;
+    Promise.allSettled([readConversations(), readApprovals()])
+      .then(() => changes.set(changes.value + 1))
+      .catch(() => undefined);
+  }, 150);
+}
+
+export async function readAll(): Promise<void> {
+  await Promise.allSettled([readConversations(), readApprovals(), readModels()]);
+}
+
+/** Milliseconds between looks where the server has no news to tell. */
+const POLL = 4_000;
+const SILENCE = 45_000;
+
+/** Follows the server's news for as long as the page is open and seen. */
+export async function followNews(signal: AbortSignal): Promise<void> {
+  let failures = 0;
+  while (!signal.aborted) {
+    const connection = new AbortController();
+    const cut = () => connection.abort();
+    const hidden = () => {
+      if (document.visibilityState === "hidden") cut();
+    };
+    let silence = setTimeout(cut, SILENCE);
+    document.addEventListener("visibilitychange", hidden);
+    addEventListener("offline", cut);
+    try {
+      if (document.visibilityState === "visible" && session.value) {
+        const alive = () => {
+          failures = 0;
+          clearTimeout(silence);
+          silence = setTimeout(cut, SILENCE);
+        };
+        for await (const data of readEvents("/rotunda/news", connection.signal, alive)) {
+          if ((JSON.parse(data) as { type?: string }).type === "settings") readModels().catch(() => undefined);
+          lookAgain();
+        }
+      }
+    } catch {
+      failures++;
+    }
+    clearTimeout(silence);
+    document.removeEventListener("visibilitychange", hidden);
+    removeEventListener("offline", cut);
+    await pause(failures === 0 ? 300 : Math.min(POLL, 500 * 2 ** failures), signal);
+    // Whatever was missed meanwhile.
+    if (document.visibilityState === "visible" && session.value) lookAgain();
+  }
+}

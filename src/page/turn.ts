@@ -1,0 +1,249 @@
+/**
+ * Turns: responses as the page knows them, the running ones kept up with.
+ *
+ * Invariant: a turn is a reading of the log. It is told from the first event, or gone on with behind the last event that
+ * was seen, so what is shown after a reload or a lost network is what would have been shown without.
+ */
+import { ask, askJson, RequestError } from "./api.ts";
+import { Cell } from "./cell.ts";
+import { pause, readEvents } from "./stream.ts";
+import { isEnded, type RunStatus, type WireEvent, type WireItem, type WireResponse, type WireUsage } from "./wire.ts";
+
+export interface TurnHead {
+  status: RunStatus;
+  model: string;
+  previous: string | null;
+  conversation: string | null;
+  usage: WireUsage | null;
+  error: { code: string; message: string } | null;
+  incomplete: string | null;
+  /** Seconds since the epoch. */
+  createdAt: number;
+  completedAt: number | null;
+}
+
+/** Milliseconds without a sign of life after which a connection is taken for dead; the server sends one every 15 s. */
+const SILENCE = 40_000;
+
+export class Turn {
+  readonly id: string;
+  /** Undefined until something is known of it. */
+  readonly head = new Cell<TurnHead | undefined>(undefined);
+  readonly input = new Cell<readonly WireItem[]>([]);
+  readonly items = new Cell<readonly Cell<WireItem>[]>([]);
+  readonly problem = new Cell<string>("");
+  /** Set while the connection is lost and looked for again. */
+  readonly lost = new Cell(false);
+  /** Number of the last event that was seen. */
+  #after = -1;
+  #byIndex: (Cell<WireItem> | undefined)[] = [];
+  #loading: Promise<void> | undefined;
+  #following = false;
+  readonly #stop = new AbortController();
+
+  constructor(id: string) {
+    this.id = id;
+  }
+
+  get ended(): boolean {
+    const { value } = this.head;
+    return value !== undefined && isEnded(value.status);
+  }
+
+  /** Once; again only after a failure. */
+  load(): Promise<void> {
+    this.#loading ??= this.#load().catch((error: unknown) => {
+      this.#loading = undefined;
+      this.problem.set(error instanceof Error ? error.message : String(error));
+    });
+    return this.#loading;
+  }
+
+  async #load(): Promise<void> {
+    const input = askJson<{ data: WireItem[] }>(`/v1/responses/${this.id}/input_items?order=asc&limit=100`);
+    const response = await askJson<WireResponse>(`/v1/responses/${this.id}`);
+    this.input.set((await input).data);
+    this.problem.set("");
+    this.begin(response);
+  }
+
+  /** What the server said of it last; follows it to its end where that has not come. */
+  begin(response: WireResponse): void {
+    this.#setHead(response);
+    if (isEnded(response.status)) this.#setOutput(response.output ?? []);
+    else this.follow();
+  }
+
+  #setHead(response: WireResponse): void {
+    this.head.set({
+      status: response.rotunda_status ?? response.status,
+      model: response.model,
+      previous: response.previous_response_id,
+      conversation: response.conversation?.id ?? null,
+      usage: response.usage,
+      error: response.error,
+      incomplete: response.incomplete_details?.reason ?? null,
+      createdAt: response.created_at,
+      completedAt: response.completed_at,
+    });
+  }
+
+  #setOutput(output: readonly WireItem[]): void {
+    this.#byIndex = output.map((item, index) => {
+      const known = this.#byIndex[index];
+      if (known?.value.id !== item.id) return new Cell(item);
+      known.set(item);
+      return known;
+    });
+    this.#show();
+  }
+
+  #show(): void {
+    this.items.set(this.#byIndex.filter((cell) => cell !== undefined));
+  }
+
+  /** Looks anew at how it stands: it may wait, or have ended, without that being an event. */
+  async refresh(): Promise<void> {
+    if (this.ended) return;
+    const response = await askJson<WireResponse>(`/v1/responses/${this.id}`);
+    if (isEnded(response.status)) this.begin(response);
+    else this.#setHead(response);
+  }
+
+  follow(): void {
+    if (this.#following) return;
+    this.#following = true;
+    this.#follow()
+      .catch((error: unknown) => this.problem.set(error instanceof Error ? error.message : String(error)))
+      .finally(() => {
+        this.#following = false;
+      });
+  }
+
+  /** It is followed no longer; `follow` takes it up where it was. */
+  leave(): void {
+    this.#stop.abort();
+  }
+
+  async #follow(): Promise<void> {
+    const { signal } = this.#stop;
+    let failures = 0;
+    while (!signal.aborted && !this.ended) {
+      await untilSeen(signal);
+      const before = this.#after;
+      try {
+        await this.#read(signal);
+        this.lost.set(false);
+        if (this.ended) return;
+        await this.refresh();
+      } catch (error) {
+        if (signal.aborted) return;
+        if (error instanceof RequestError && error.status >= 400 && error.status < 500 && error.status !== 429)
+          throw error;
+        if (document.visibilityState === "visible") this.lost.set(true);
+      }
+      failures = this.#after > before ? 0 : failures + 1;
+      await pause(Math.min(250 * 2 ** Math.min(failures, 4), 3_000), signal);
+    }
+  }
+
+  /** One connection. A tab that nobody sees holds none: browsers allow six for all tabs together. */
+  async #read(stop: AbortSignal): Promise<void> {
+    const connection = new AbortController();
+    const cut = () => connection.abort();
+    const hidden = () => {
+      if (document.visibilityState === "hidden") cut();
+    };
+    let silence = setTimeout(cut, SILENCE);
+    const alive = () => {
+      clearTimeout(silence);
+      silence = setTimeout(cut, SILENCE);
+      this.lost.set(false);
+    };
+    stop.addEventListener("abort", cut);
+    addEventListener("offline", cut);
+    document.addEventListener("visibilitychange", hidden);
+    const from = this.#after < 0 ? "" : `&starting_after=${this.#after}`;
+    try {
+      for await (const data of readEvents(`/v1/responses/${this.id}?stream=true${from}`, connection.signal, alive)) {
+        if (data === "[DONE]") {
+          if (!this.ended) await this.refresh();
+          return;
+        }
+        this.apply(JSON.parse(data) as WireEvent);
+      }
+    } finally {
+      clearTimeout(silence);
+      stop.removeEventListener("abort", cut);
+      removeEventListener("offline", cut);
+      document.removeEventListener("visibilitychange", hidden);
+    }
+  }
+
+  apply(event: WireEvent): void {
+    if (event.sequence_number <= this.#after) return;
+    this.#after = event.sequence_number;
+    const { type, output_index: index = -1 } = event;
+    const cell = this.#byIndex[index];
+    if (type.endsWith(".delta")) {
+      if (cell) cell.set(withDelta(cell.value, event));
+    } else if (event.item && type.startsWith("response.output_item.")) {
+      if (cell) cell.set(event.item);
+      else {
+        this.#byIndex[index] = new Cell(event.item);
+        this.#show();
+      }
+    } else if (event.response) {
+      this.#setHead(event.response);
+      if (isEnded(event.response.status)) this.#setOutput(event.response.output ?? []);
+    } else if (type === "response.mcp_call.in_progress" && cell) cell.set({ ...cell.value, status: "calling" });
+    else if (type.endsWith("_arguments.done") && cell) cell.set({ ...cell.value, arguments: event.arguments ?? "" });
+  }
+}
+
+function withDelta(item: WireItem, { type, delta = "", content_index = 0 }: WireEvent): WireItem {
+  if (type.endsWith("arguments.delta")) return { ...item, arguments: (item.arguments ?? "") + delta };
+  if (type.endsWith("input.delta")) return { ...item, input: (item.input ?? "") + delta };
+  const kind = type.includes("reasoning") ? "reasoning_text" : type.includes("refusal") ? "refusal" : "output_text";
+  const content = [...(item.content ?? [])];
+  const part = content[content_index] ?? { type: kind, text: "" };
+  if (kind === "refusal") content[content_index] = { ...part, refusal: (part.refusal ?? "") + delta };
+  else content[content_index] = { ...part, text: (part.text ?? "") + delta };
+  return { ...item, content };
+}
+
+function untilSeen(signal: AbortSignal): Promise<void> {
+  if (document.visibilityState === "visible") return Promise.resolve();
+  return new Promise((resolve) => {
+    const end = () => {
+      if (document.visibilityState !== "visible" && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", end);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", end);
+    signal.addEventListener("abort", end);
+  });
+}
+
+const known = new Map<string, Turn>();
+/** Turns that are remembered beyond those that are shown. */
+const MOST = 3_000;
+
+export function turnOf(id: string): Turn {
+  let turn = known.get(id);
+  if (turn) return turn;
+  if (known.size >= MOST) {
+    for (const [oldest, old] of known) {
+      if (known.size < MOST / 2) break;
+      if (old.ended) known.delete(oldest);
+    }
+  }
+  turn = new Turn(id);
+  known.set(id, turn);
+  return turn;
+}
+
+export async function cancelTurn(id: string): Promise<void> {
+  await ask(`/v1/responses/${id}/cancel`, { method: "POST" });
+}

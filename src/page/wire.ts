@@ -1,0 +1,149 @@
+/** What the server says, as far as the page reads it. Invariant: fields that may be missing on the wire are optional here. */
+
+export type RunStatus = "queued" | "in_progress" | "waiting" | "completed" | "incomplete" | "failed" | "cancelled";
+
+export interface Part {
+  type: string;
+  text?: string;
+  refusal?: string;
+  image_url?: string;
+}
+
+/** An item of any type: fields that its type does not have are absent. */
+export interface WireItem {
+  type: string;
+  id: string;
+  status?: string;
+  role?: string;
+  content?: Part[];
+  summary?: string | Part[];
+  server_label?: string;
+  name?: string;
+  arguments?: string;
+  input?: string;
+  output?: string | null;
+  error?: { content?: { text?: string }[] } | string | null;
+  approval_request_id?: string | null;
+  approve?: boolean;
+  reason?: string | null;
+  call_id?: string;
+}
+
+export interface WireUsage {
+  input_tokens: number;
+  output_tokens: number;
+  total_tokens: number;
+  input_tokens_details?: { cached_tokens: number };
+  output_tokens_details?: { reasoning_tokens: number };
+  cost?: number;
+}
+
+export interface WireResponse {
+  id: string;
+  /** Seconds since the epoch. */
+  created_at: number;
+  completed_at: number | null;
+  status: RunStatus;
+  rotunda_status?: RunStatus;
+  model: string;
+  profile?: string;
+  door?: string;
+  prompt_excerpt?: string;
+  cost?: number | null;
+  background?: boolean;
+  conversation: { id: string } | null;
+  previous_response_id: string | null;
+  error: { code: string; message: string } | null;
+  incomplete_details: { reason: string } | null;
+  output?: WireItem[];
+  usage: WireUsage | null;
+}
+
+/** An event of a stream; fields that its type does not have are absent. */
+export interface WireEvent {
+  type: string;
+  sequence_number: number;
+  response?: WireResponse;
+  item?: WireItem;
+  output_index?: number;
+  content_index?: number;
+  item_id?: string;
+  delta?: string;
+  text?: string;
+  arguments?: string;
+  part?: Part;
+}
+
+export interface WireConversation {
+  id: string;
+  title: string;
+  head?: string | null;
+  /** Milliseconds since the epoch. */
+  createdAt: number;
+  updatedAt: number;
+  preview?: string;
+}
+
+export interface PendingApproval {
+  id: string;
+  toolName: string;
+  serverLabel: string;
+  arguments: unknown;
+  responseId: string;
+  why: string;
+  pattern: string;
+  createdAt: number;
+  expiresAt: number;
+}
+
+export interface Elicitation {
+  id: string;
+  server: string;
+  message: string;
+  url?: string;
+  schema?: { properties?: Record<string, ElicitationField>; required?: string[] };
+}
+
+export interface ElicitationField {
+  type?: string;
+  title?: string;
+  description?: string;
+  enum?: string[];
+}
+
+/** A node of the tree; times are seconds or milliseconds since the epoch, or ISO texts: read them with `moment`. */
+export interface TreeNode {
+  id: string;
+  previous_response_id: string | null;
+  caller: { response_id: string; item_id: string } | null;
+  conversation_id: string | null;
+  status: RunStatus;
+  model: string;
+  profile: string;
+  door: string;
+  created_at: number | string;
+  ended_at: number | string | null;
+  waits_for?: unknown;
+  usage: WireUsage | null;
+  cost: number | null;
+  prompt: string;
+  answer: string;
+}
+
+export interface WireTree {
+  root: string;
+  current: string | null;
+  truncated: boolean;
+  nodes: TreeNode[];
+}
+
+/** Milliseconds since the epoch. */
+export function moment(value: number | string | null | undefined): number {
+  if (typeof value === "string") return Date.parse(value);
+  if (typeof value !== "number") return 0;
+  return value < 1e11 ? value * 1_000 : value;
+}
+
+export function isEnded(status: RunStatus): boolean {
+  return status !== "queued" && status !== "in_progress" && status !== "waiting";
+}
