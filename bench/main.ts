@@ -16,11 +16,14 @@ import type { Measurement, Row } from "./measurement.ts";
 import { bytes, memory, servers, startUp } from "./one-shot.ts";
 import { here } from "./processes.ts";
 import { ready, stored, streams, turns, waiting } from "./serving.ts";
+import { terminalScreen, terminalStart } from "./terminal.ts";
 import { version } from "./version.ts";
 
 const measurements: readonly Measurement[] = [
   version,
   startUp,
+  terminalStart,
+  terminalScreen,
   step,
   longConversation,
   crowd,

@@ -71,14 +71,18 @@ export function configJsonSchema(): z.core.JSONSchema.JSONSchema {
 /** Every file that holds something generated: its path from the root, and its whole text as it should be. */
 export function generatedFiles(): Map<string, string> {
   const all = commands();
+  const groups = promiseGroups(promises);
   const readme = withParts("README.md", {
-    commands: commandTable(all),
-    promises: promisesTable(promises),
-    benchmarks: benchmarks(),
+    promises: promiseSummary(groups),
+    benchmarks: benchmarks(/--version|start of|latency added|CPU of a token|another node|elsewhere|one-shot turn/),
   });
   return new Map([
     ["README.md", readme],
-    ["docs/command-line.md", withParts("docs/command-line.md", { commands: commandReference(all) })],
+    [
+      "docs/command-line.md",
+      withParts("docs/command-line.md", { overview: commandTable(all), commands: commandReference(all) }),
+    ],
+    ["docs/promises.md", withParts("docs/promises.md", { promises: promisesTable(groups) })],
     ["docs/http.md", withParts("docs/http.md", { routes: routesTable(allRoutes) })],
     [
       "docs/scale.md",
@@ -199,28 +203,39 @@ const families: Record<string, string> = {
   T: "Faults and misuse of tools",
   D: "Faults of processes and disk",
   K: "Faults of clients",
+  V: "The terminal",
+  W: "The page",
 };
 
-function promisesTable(all: readonly Promised[]): string {
+interface PromiseGroup {
+  title: string;
+  members: readonly Promised[];
+}
+
+function promiseGroups(all: readonly Promised[]): PromiseGroup[] {
   const letters = [...new Set(all.map(({ id }) => id.replace(/\d+$/, "")))];
   const order = [...Object.keys(families), ...letters.filter((letter) => !(letter in families)).sort()];
-  const groups = order.flatMap((letter) => {
+  return order.flatMap((letter) => {
     const members = all.filter(({ id }) => id.replace(/\d+$/, "") === letter).sort((a, b) => numberOf(a) - numberOf(b));
     return members.length === 0 ? [] : [{ title: families[letter] ?? letter, members }];
   });
-  const summary = groups.map(({ title, members }) => {
+}
+
+function promiseSummary(groups: readonly PromiseGroup[]): string {
+  const rows = groups.map(({ title, members }) => {
     const later = members.filter((promise) => promise.later !== undefined).length;
     return [title, String(members.length - later), String(later)];
   });
-  const rows = groups.flatMap(({ members }) =>
-    members.map(({ id, text, later }) => [id, text, later === undefined ? "yes" : `issue ${later}`]),
-  );
-  return [
-    tableOf(["promises", "kept", "later"], summary),
-    "<details>\n<summary>Every promise</summary>",
-    tableOf(["id", "promise", "kept"], rows),
-    "</details>",
-  ].join("\n\n");
+  return tableOf(["promises", "kept", "later"], rows);
+}
+
+function promisesTable(groups: readonly PromiseGroup[]): string {
+  return groups
+    .map(({ title, members }) => {
+      const rows = members.map(({ id, text, later }) => [id, text, later === undefined ? "yes" : `issue ${later}`]);
+      return `## ${title}\n\n${tableOf(["id", "promise", "kept"], rows)}`;
+    })
+    .join("\n\n");
 }
 
 function numberOf({ id }: Promised): number {

@@ -31,6 +31,11 @@ const COLOURS: Record<number, string> = {
   36: "#76e3ea",
   90: "#8b949e",
 };
+// biome-ignore lint/suspicious/noControlCharactersInRegex: escapes are what it is about
+const COLOUR = /(\u001b\[[0-9;]*m)/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: escapes are what it is about
+const ID = /(?<=^|[^0-9A-Za-z.;[]|\u001b\[[0-9;]*m)(?=[a-z0-9]*\d)[0-9a-hjkmnp-tv-z]{8}(?![0-9A-Za-z])/gm;
+
 const TEXT = "#e6edf3";
 const GROUND = "#0d1117";
 
@@ -61,13 +66,14 @@ function start(folder: string): void {
   const work = join(folder, "shop");
   for (const path of [join(folder, "home"), join(folder, "state"), join(work, "src")])
     mkdirSync(path, { recursive: true });
-  writeFileSync(join(folder, "state", "recorded"), "");
+  writeFileSync(join(folder, "rotunda.yaml"), "permissions: {mode: ask}\n");
   writeFileSync(join(work, "src", "cart.js"), "// TODO: discounts\nexport const cart = [];\n");
   writeFileSync(join(work, "src", "till.js"), "// TODO: receipts\nexport const till = () => 0;\n");
   const variables = [
     `PATH=${process.env.PATH ?? ""}`,
     `HOME=${join(folder, "home")}`,
     `ROTUNDA_HOME=${join(folder, "state")}`,
+    `ROTUNDA_CONFIG=${join(folder, "rotunda.yaml")}`,
     "OLLAMA_HOST=http://127.0.0.1:9",
     "TERM=screen-256color",
     "LANG=C.UTF-8",
@@ -103,53 +109,39 @@ async function record(): Promise<void> {
 }
 
 function save(name: string, title: string): void {
-  const id = /(?<=^|[^0-9A-Za-z.;[]|\u001b\[[0-9;]*m)(?=[a-z0-9]*\d)[0-9a-hjkmnp-tv-z]{8}(?![0-9A-Za-z])/gm;
-  const lines = tmux("capture-pane", "-p", "-e").replace(id, "4f8kq2mw").trimEnd().split("\n");
-  writeFileSync(join(images, name), svgOf(lines.map(cellsOf), title));
+  const lines = tmux("capture-pane", "-p", "-e").replace(ID, "4f8kq2mw").trimEnd().split("\n");
+  writeFileSync(join(images, name), svgOf(cellsOf(lines), title));
   process.stdout.write(`docs/images/${name}\n`);
 }
 
-/** Runs of one style, from a line with its colours. */
-function cellsOf(line: string): Cell[] {
-  const state = { colour: TEXT, bold: false, dim: false, italic: false, underline: false, reverse: false };
-  const cells: Cell[] = [];
-  for (const part of line.split(/(\u001b\[[0-9;]*m)/)) {
-    const codes = /^\u001b\[([0-9;]*)m$/.exec(part)?.[1];
-    if (codes === undefined) {
-      if (part !== "") cells.push({ text: part, style: styleOf(state) });
-      continue;
+const plain = { colour: TEXT, bold: false, dim: false, italic: false, underline: false, reverse: false };
+
+/** Runs of one style, line by line; what one line leaves on holds for the next. */
+function cellsOf(lines: readonly string[]): Cell[][] {
+  const state = { ...plain };
+  return lines.map((line) => {
+    const cells: Cell[] = [];
+    for (const part of line.split(COLOUR)) {
+      if (part.startsWith("\u001b[")) for (const code of part.slice(2, -1).split(";")) change(state, Number(code));
+      else if (part !== "") cells.push({ text: part, style: styleOf(state) });
     }
-    for (const code of codes.split(";").map(Number)) {
-      if (code === 0)
-        Object.assign(state, {
-          colour: TEXT,
-          bold: false,
-          dim: false,
-          italic: false,
-          underline: false,
-          reverse: false,
-        });
-      else if (code === 1) state.bold = true;
-      else if (code === 2) state.dim = true;
-      else if (code === 22) Object.assign(state, { bold: false, dim: false });
-      else if (code === 3 || code === 23) state.italic = code === 3;
-      else if (code === 4 || code === 24) state.underline = code === 4;
-      else if (code === 7 || code === 27) state.reverse = code === 7;
-      else if (code === 39) state.colour = TEXT;
-      else state.colour = COLOURS[code] ?? state.colour;
-    }
-  }
-  return cells;
+    return cells;
+  });
 }
 
-function styleOf(state: {
-  colour: string;
-  bold: boolean;
-  dim: boolean;
-  italic: boolean;
-  underline: boolean;
-  reverse: boolean;
-}): string {
+function change(state: typeof plain, code: number): void {
+  if (code === 0) Object.assign(state, plain);
+  else if (code === 1) state.bold = true;
+  else if (code === 2) state.dim = true;
+  else if (code === 22) Object.assign(state, { bold: false, dim: false });
+  else if (code === 3 || code === 23) state.italic = code === 3;
+  else if (code === 4 || code === 24) state.underline = code === 4;
+  else if (code === 7 || code === 27) state.reverse = code === 7;
+  else if (code === 39) state.colour = TEXT;
+  else state.colour = COLOURS[code] ?? state.colour;
+}
+
+function styleOf(state: typeof plain): string {
   const parts = [`fill:${state.reverse ? GROUND : state.colour}`];
   if (state.bold) parts.push("font-weight:bold");
   if (state.dim && !state.reverse) parts.push("opacity:.6");
@@ -168,29 +160,37 @@ function svgOf(lines: readonly Cell[][], title: string): string {
   const height = lines.length * HEIGHT + 2 * EDGE + 6;
   const rows = lines.map((cells, row) => {
     let column = 0;
-    const y = EDGE + (row + 1) * HEIGHT - 5;
     return cells
       .map(({ text, style }) => {
-        const x = EDGE + column * WIDTH;
-        const length = [...text].length;
-        column += length;
-        if (text.trim() === "" && !style.includes("reverse")) return "";
-        const size = (length * WIDTH).toFixed(1);
-        const box = style.includes("reverse")
-          ? `<rect x="${x.toFixed(1)}" y="${y - HEIGHT + 5}" width="${size}" height="${HEIGHT}" fill="${TEXT}"/>`
-          : "";
-        const shown = `<text x="${x.toFixed(1)}" y="${y}" textLength="${size}" lengthAdjust="spacingAndGlyphs" style="${style.replace(";reverse", "")}">${escaped(text)}</text>`;
-        return box + shown;
+        const start = column;
+        column += [...text].length;
+        return run(text, style, start, row);
       })
       .join("");
   });
   const font = "font-family=\"ui-monospace,'SF Mono',Menlo,'DejaVu Sans Mono',monospace\" font-size=\"14\"";
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" ${font} xml:space="preserve">
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" ${font}>
 <title>${escaped(title)}</title>
 <rect width="100%" height="100%" rx="8" fill="${GROUND}"/>
 ${rows.filter((row) => row !== "").join("\n")}
 </svg>
 `;
+}
+
+/** A run of one style. Blanks at its ends are left to the columns: a picture would fold them. */
+function run(text: string, style: string, start: number, row: number): string {
+  const shown = text.trim();
+  const y = EDGE + (row + 1) * HEIGHT - 5;
+  const reverse = style.includes("reverse");
+  const boxWidth = ([...text].length * WIDTH).toFixed(1);
+  const boxStart = (EDGE + start * WIDTH).toFixed(1);
+  const box = `<rect x="${boxStart}" y="${y - HEIGHT + 5}" width="${boxWidth}" height="${HEIGHT}" fill="${TEXT}"/>`;
+  if (shown === "") return reverse ? box : "";
+  const x = (EDGE + (start + text.length - text.trimStart().length) * WIDTH).toFixed(1);
+  const size = ([...shown].length * WIDTH).toFixed(1);
+  const attributes = `x="${x}" y="${y}" textLength="${size}" lengthAdjust="spacingAndGlyphs"`;
+  const paint = style.replace(";reverse", "");
+  return `${reverse ? box : ""}<text ${attributes} style="${paint}">${escaped(shown.replaceAll("  ", " \u00a0"))}</text>`;
 }
 
 function escaped(text: string): string {

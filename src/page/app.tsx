@@ -1,5 +1,5 @@
 /** The frame: navigation, the view of the address, what stands around it. Invariant: a view's code is loaded when it is first wanted. */
-import type { ComponentChildren, FunctionComponent } from "preact";
+import { Component, type ComponentChildren, type FunctionComponent } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Announcer } from "./announce.tsx";
 import { online, session, words } from "./api.ts";
@@ -66,13 +66,13 @@ function Chatting({ conversation, response }: { conversation: string | null; res
   const listed = useCell(conversations).find(({ id }) => id === conversation);
   useTitle(listed?.title ?? (response ? `Response ${response.slice(-8)}` : ""));
   // A chat that has just been begun gets its address without losing what is on the screen.
-  const key = useRef({ name: "", address: "" });
+  const key = useRef({ number: 0, address: "" });
   const address = `${conversation ?? ""}/${response ?? ""}`;
-  if (key.current.address !== address && !adopted.delete(address)) key.current.name = address;
+  if (key.current.address !== address && !adopted.delete(address)) key.current.number++;
   key.current.address = address;
   return (
     <ChatView
-      key={key.current.name}
+      key={key.current.number}
       conversation={conversation}
       response={response}
       onAdopt={(to) => adopted.add(to)}
@@ -98,6 +98,28 @@ function Body(): ComponentChildren {
       </p>
     </div>
   );
+}
+
+/** A fault of one view leaves the rest of the page as it is; going elsewhere begins anew. */
+class Guard extends Component<{ children: ComponentChildren }, { fault: string }> {
+  override state = { fault: "" };
+
+  override componentDidCatch(error: unknown): void {
+    this.setState({ fault: words(error) });
+    const unwatch = place.subscribe(() => {
+      unwatch();
+      this.setState({ fault: "" });
+    });
+  }
+
+  override render(): ComponentChildren {
+    if (this.state.fault === "") return this.props.children;
+    return (
+      <p class="problem view" role="alert">
+        The page has a fault here: {this.state.fault}. What runs goes on; reload the page, or go elsewhere.
+      </p>
+    );
+  }
 }
 
 function Frame() {
@@ -142,7 +164,9 @@ function Frame() {
             The server cannot be reached. What runs there goes on; this page goes on as soon as it is back.
           </p>
         )}
-        <Body />
+        <Guard>
+          <Body />
+        </Guard>
       </main>
       {help && <HelpSheet />}
       <Announcer />

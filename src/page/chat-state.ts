@@ -9,7 +9,7 @@ import { Cell } from "./cell.ts";
 import { conversations, lookAgain } from "./shared.ts";
 import { pause } from "./stream.ts";
 import { type Turn, type TurnHead, turnOf } from "./turn.ts";
-import type { Part, TreeNode, WireConversation, WireResponse, WireTree } from "./wire.ts";
+import { isEnded, type Part, type TreeNode, type WireConversation, type WireResponse, type WireTree } from "./wire.ts";
 
 export interface ChatPath {
   /** Ids of responses, the oldest first. */
@@ -103,8 +103,15 @@ export class Chat {
     const { last } = this;
     if (last && !last.ended) await last.refresh().catch(() => undefined);
     const mine = conversations.value.find(({ id }) => id === this.conversation);
-    if (mine && mine.head !== undefined && mine.head === last?.id && this.path.value.ids.length > 0) return;
-    if (this.conversation) await this.load();
+    const same = this.conversation === null || (mine?.head !== undefined && mine.head === last?.id);
+    if (!same || (last && this.#tellsMore(last))) await this.load();
+  }
+
+  /** The tree knows what the path does not: how a turn ended, or what it has called. */
+  #tellsMore(last: Turn): boolean {
+    const node = this.path.value.nodes.get(last.id);
+    if (!node || isEnded(node.status) !== last.ended) return true;
+    return !last.ended && last.items.value.some(({ value }) => value.name === "task" && value.status === "calling");
   }
 
   /** Adds a response behind the path before the server is asked for the tree. */

@@ -26,34 +26,32 @@ export function Chooser({ name }: { name: string }) {
   const agents = useCell(profiles);
   return (
     <>
-      <label class="chooser">
-        <span class="visually-hidden">Agent</span>
-        <select
-          value={chosen.profile}
-          onChange={(event) => choose(name, { ...chosen, profile: event.currentTarget.value })}
-        >
-          <option value="">default agent</option>
-          {agents.map((id) => (
-            <option key={id} value={id}>
-              {id}
-            </option>
-          ))}
-        </select>
-      </label>
-      <label class="chooser">
-        <span class="visually-hidden">Model</span>
-        <select
-          value={chosen.model}
-          onChange={(event) => choose(name, { ...chosen, model: event.currentTarget.value })}
-        >
-          <option value="">its model</option>
-          {known.map(({ id }) => (
-            <option key={id} value={id}>
-              {id}
-            </option>
-          ))}
-        </select>
-      </label>
+      <select
+        class="chooser"
+        aria-label="Agent"
+        value={chosen.profile}
+        onChange={(event) => choose(name, { ...chosen, profile: event.currentTarget.value })}
+      >
+        <option value="">default agent</option>
+        {agents.map((id) => (
+          <option key={id} value={id}>
+            {id}
+          </option>
+        ))}
+      </select>
+      <select
+        class="chooser"
+        aria-label="Model"
+        value={chosen.model}
+        onChange={(event) => choose(name, { ...chosen, model: event.currentTarget.value })}
+      >
+        <option value="">its model</option>
+        {known.map(({ id }) => (
+          <option key={id} value={id}>
+            {id}
+          </option>
+        ))}
+      </select>
     </>
   );
 }

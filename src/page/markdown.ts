@@ -129,9 +129,9 @@ function wrapTable(table: HTMLTableElement): void {
   box.append(table);
 }
 
+/** All of one order: models skip orders as they like, and a reader who walks by headings must not be led astray. */
 function lowerHeading(heading: Element): void {
-  const level = Math.min(6, Number(heading.tagName.slice(1)) + 2);
-  const lower = make(`h${level}`, `said-heading-${heading.tagName.slice(1)}`);
+  const lower = make("h3", `said-heading-${heading.tagName.slice(1)}`);
   lower.replaceChildren(...heading.childNodes);
   heading.replaceWith(lower);
 }

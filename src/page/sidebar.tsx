@@ -58,7 +58,7 @@ export function Sidebar() {
   useEffect(() => drawerOpen.set(false), [path]);
   const { id, kind } = currentChat(path);
   return (
-    <div id="sidebar" class="sidebar">
+    <aside id="sidebar" class="sidebar" aria-label="Sidebar">
       <div class="brand">
         <Logo />
         <span>Rotunda</span>
@@ -101,7 +101,7 @@ export function Sidebar() {
         aria-hidden="true"
         onClick={() => drawerOpen.set(false)}
       />
-    </div>
+    </aside>
   );
 }
 

@@ -44,7 +44,7 @@ function SubAgent({ node }: { node: TreeNode }) {
       <summary>
         <StatusMark status={head?.status ?? node.status} bare />
         <span class="call-name">{shown(node.profile)}</span>
-        <span class="call-gist">{shown(node.prompt)}</span>
+        <span class="call-gist">{shown(node.prompt ?? "")}</span>
         <span class="call-state">
           {tokens > 0 && `${count(tokens)} tokens`}
           {node.cost ? ` ${money(node.cost)}` : ""}

@@ -126,7 +126,7 @@ function Foot({ turn, head, branches, profile, model, onBranch, onEdit }: Proper
           type="button"
           class="link-button"
           onClick={() => onEdit(turn)}
-          aria-label={`Ask differently, response ${shortId(turn.id)}`}
+          aria-label={`Edit and ask again, response ${shortId(turn.id)}`}
         >
           Edit
         </button>
@@ -159,6 +159,7 @@ export const TurnView = memo((properties: Properties) => {
       aria-busy={open === true}
       data-response={turn.id}
     >
+      <h2 class="visually-hidden">Turn {shortId(turn.id)}</h2>
       {input.map((item, index) => (item.type === "message" ? <Asked key={index} item={item} /> : null))}
       <TurnItems turn={turn} />
       {head && <Ending turn={turn} head={head} />}

@@ -126,8 +126,8 @@ export interface TreeNode {
   waits_for?: unknown;
   usage: WireUsage | null;
   cost: number | null;
-  prompt: string;
-  answer: string;
+  prompt: string | null;
+  answer: string | null;
 }
 
 export interface WireTree {

@@ -15,10 +15,13 @@ interface Terminal {
 
 /** `script` of util-linux gives a program a terminal of its own. */
 function terminal(here: ReturnType<typeof home>, args: string[]): Terminal {
+  // Without any configuration it would be the first run, which asks first.
+  const file = join(here.workspace, "..", "terminal.yaml");
+  writeFileSync(file, "permissions: {mode: ask}\n");
   const command = [process.execPath, BIN, ...args].map((word) => `'${word}'`).join(" ");
   const child = spawn("script", ["-qefc", command, "/dev/null"], {
     cwd: here.workspace,
-    env: { ...here.environment, TERM: "xterm", NO_COLOR: "1" },
+    env: { ...here.environment, ROTUNDA_CONFIG: file, TERM: "xterm", NO_COLOR: "1" },
     stdio: ["pipe", "pipe", "inherit"],
   });
   let screen = "";

@@ -114,7 +114,7 @@ describe("a gap is named", () => {
       "has the flag --loud, which audit list does not take",
     ],
     ["a new flag", "src/doors/cli/program.ts", '"--full"', '"--whole"', "docs/command-line.md: a generated part"],
-    ["a promise", "test/promises.ts", "A turn ends at its limit", "A turn ends", "README.md: a generated part"],
+    ["a promise", "test/promises.ts", "A turn ends at its limit", "A turn ends", "docs/promises.md: a generated part"],
     ["a link", "docs/how-it-works.md", "](errors.md)", "](faults.md)", "the link faults.md leads nowhere"],
     ["an anchor", "README.md", "configuration.md#permissions", "configuration.md#rights", "leads to no heading"],
     ["a command in a snippet", "README.md", "rotunda doctor   ", "rotunda heal   ", "a command that does not exist"],

@@ -197,3 +197,23 @@ test("W1 news reaches every open page, of this process and of another, and nobod
   await Promise.all([first.ended, second.ended]);
   await hers.stop();
 });
+
+test("an image of 4 MB and a text file come in through the page, and neither is in the way of a search", async () => {
+  const served = await serve([{ text: "a lighthouse" }]);
+  const page = await openPage(served);
+  expect(page.session.body_limit).toBeGreaterThan(6_000_000);
+  const image_url = `data:image/png;base64,${Buffer.alloc(4_000_000, 7).toString("base64")}`;
+  const content = [
+    { type: "input_image", image_url },
+    { type: "input_text", text: "notes.txt:\nwhat stands in the file" },
+    { type: "input_text", text: "What is this?" },
+  ];
+  const made = await page.fetch("/v1/responses", { json: { model: "test-model", input: [{ role: "user", content }] } });
+  expect(made.status).toBe(200);
+  const { id } = (await made.json()) as { id: string };
+  const tree = await get<WireTree>(served, `/v1/tree?response=${id}`);
+  expect(tree.nodes).toMatchObject([{ prompt: "notes.txt: what stands in the file", answer: "a lighthouse" }]);
+  const found = await get<{ data: { role: string }[] }>(served, "/v1/search?q=lighthouse");
+  expect(found.data).toMatchObject([{ role: "assistant" }]);
+  expect(JSON.stringify(await get(served, "/v1/search?q=stands&all=true"))).not.toContain("base64");
+});

@@ -23,7 +23,10 @@ test("every route of the table is published with the schema that validates", asy
   const { request, door } = await openDoor();
   const document = (await (await request("/openapi.json")).json()) as Document;
   expect(document.openapi).toBe("3.1.0");
-  for (const route of door.services.routes) {
+  // The page answers at many addresses, and is published at one.
+  expect(document.paths).not.toHaveProperty("/c/{name}");
+  const published = door.services.routes.filter(({ alias }) => !alias);
+  for (const route of published) {
     const operation = document.paths[route.path.replace(/:(\w+)/g, "{$1}")]?.[route.method.toLowerCase()];
     expect(operation, `${route.method} ${route.path}`).toBeDefined();
     expect(Boolean(operation?.requestBody)).toBe(Boolean(route.body));
@@ -32,7 +35,7 @@ test("every route of the table is published with the schema that validates", asy
     expect(names).toEqual([...route.path.matchAll(/:(\w+)/g)].map(([, name]) => name));
   }
   const operations = Object.values(document.paths).reduce((sum, path) => sum + Object.keys(path).length, 0);
-  expect(operations).toBe(door.services.routes.length);
+  expect(operations).toBe(published.length);
   expect(document.paths["/demo/echo"]?.post?.requestBody?.content["application/json"]?.schema).toMatchObject({
     type: "object",
     required: ["text"],

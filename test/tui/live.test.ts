@@ -40,7 +40,7 @@ describe.skipIf(!hasTmux)("while a turn runs", () => {
   test("V8 another terminal on the same run sees the same and answers for it; leaving does not end a server's run", async () => {
     const { at } = await place([
       { calls: [{ name: "write", arguments: { file_path: "a.txt", content: "a" } }] },
-      { ...slowly("Written", 4) },
+      slowly("Written", 3),
     ]);
     const server = at.start(["serve", "--port", "0", "--quiet"]);
     later(() => void server.child.kill("SIGKILL"));

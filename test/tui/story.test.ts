@@ -54,7 +54,7 @@ describe.skipIf(!hasTmux)("a conversation at the screen", () => {
       write("three\n"),
       { text: "Again." },
     ]);
-    const terminal = new Terminal(at, []);
+    const terminal = new Terminal(at, [], { columns: 150 });
     await terminal.shows("new conversation");
     terminal.say("note it");
     await terminal.shows("write asks for permission");
@@ -199,6 +199,14 @@ describe.skipIf(!hasTmux)("a conversation at the screen", () => {
     await terminal.shows("● Here.");
     terminal.say("/quit");
     await terminal.left(0);
+  });
+
+  test("V1 what cannot be opened is said where the shell is, with its exit code", async () => {
+    const { at } = await place([{ text: "Never." }]);
+    const terminal = new Terminal(at, ["chat", "--from", "zzzz9999"]);
+    await expect.poll(() => terminal.exit, soon).toBeGreaterThan(0);
+    await terminal.left(terminal.exit ?? 0);
+    expect(terminal.raw().split("\u001b[?1049l").at(-1)).toContain("zzzz9999");
   });
 
   test("a golden screen that is wrong fails", () => {

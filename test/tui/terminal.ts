@@ -222,11 +222,15 @@ function quoted(text: string): string {
 /** Behind the start of a word, or behind a colour. */
 const START = "(?<=^|[^0-9A-Za-z.;[]|\\u001b\\[[0-9;]*m)";
 const ID = new RegExp(`${START}(?=[a-z0-9]*\\d)[0-9a-hjkmnp-tv-z]{8}(?![0-9A-Za-z])`, "gm");
+/** Where one stands for certain: it may have no digit. */
+const PLACED =
+  /(?<=\b(?:at|with|before|--from) )[0-9a-hjkmnp-tv-z]{8}\b|[0-9a-hjkmnp-tv-z]{8}(?= · (?:first|second) · )/g;
 const TIME = new RegExp(`${START}(?:\\d+m \\d\\ds|\\d+(?:\\.\\d)?m?s)(?![0-9A-Za-z])`, "gm");
 
 /** Ids, times and what turns are not compared. */
 export function masked(screen: string): string {
   return screen
+    .replace(PLACED, "IDENTITY")
     .replace(ID, "IDENTITY")
     .replace(TIME, "TIME")
     .replace(/[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]/g, "*")

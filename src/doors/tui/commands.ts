@@ -226,7 +226,10 @@ async function resume(stage: Stage, argument: string): Promise<void> {
   const { session } = stage;
   const { app } = session;
   if (session.running) return stage.note("A turn is running: Ctrl-C ends it, or open another terminal.", "warn");
-  if (argument !== "") return session.open(await app.engine.resolveId(argument, "response"));
+  if (argument !== "") {
+    await session.open(await app.engine.resolveId(argument, "response"));
+    return;
+  }
   const open = await app.store.list({ status: ["in_progress", "waiting", "queued"], limit: 50 });
   const items = await Promise.all(
     open.filter(({ caller }) => !caller).map(async (node) => itemOf(app, node, await stateOf(app, node))),

@@ -28,6 +28,7 @@ export class Control {
   readonly #tui: TUI;
   readonly #options: TerminalOptions;
   readonly #leave: (exitCode: number) => void;
+  readonly #fail: (error: unknown) => void;
   readonly #commands: Command[];
   readonly #images: Attachment[] = [];
   readonly #timer: NodeJS.Timeout;
@@ -38,10 +39,18 @@ export class Control {
   #quit = false;
   #byHand: AbortController | undefined;
 
-  constructor(tui: TUI, look: Look, options: TerminalOptions, leave: (exitCode: number) => void) {
+  /** `fail`: without an engine there is nothing to stay for. */
+  constructor(
+    tui: TUI,
+    look: Look,
+    options: TerminalOptions,
+    leave: (exitCode: number) => void,
+    fail: (error: unknown) => void,
+  ) {
     this.#tui = tui;
     this.#options = options;
     this.#leave = leave;
+    this.#fail = fail;
     this.screen = new Screen(tui, look, {
       submit: (text, queue) => this.#submit(text, queue),
       interrupt: () => this.interrupt(),
@@ -68,7 +77,7 @@ export class Control {
     this.#options.divert((text) => this.#note(text.trimEnd(), "warn"));
     this.#make().then(this.#opened.resolve, (error: unknown) => {
       this.#opened.reject(error);
-      this.#note(`[error] ${error instanceof Error ? error.message : String(error)}`, "error");
+      this.#fail(error);
     });
   }
 
@@ -85,7 +94,8 @@ export class Control {
       const { previousResponseId, conversation } = await options.request("", options.choice, true);
       const known = conversation ? await app.store.conversation(conversation) : undefined;
       const from = previousResponseId ?? known?.head ?? undefined;
-      if (from !== undefined) await session.open(from);
+      const said = from === undefined ? [] : await session.open(from);
+      for (const text of said.slice(-50)) this.screen.editor.addToHistory(text.slice(0, 20_000));
     }
     if (session.model === "") session.model = await defaultModel(session);
     this.#update();

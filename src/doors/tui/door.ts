@@ -32,7 +32,7 @@ const UNUSED = [
   "bottom",
 ];
 
-/** Resolves with the exit code when the person has left. */
+/** Resolves with the exit code when the person has left. Throws where there can be no engine, or nothing to go on from. */
 export async function openTerminal(options: TerminalOptions): Promise<number> {
   // A link of a model says where it leads, as text: what can be clicked can lie.
   setCapabilities({ ...getCapabilities(), images: null, hyperlinks: false });
@@ -42,7 +42,7 @@ export async function openTerminal(options: TerminalOptions): Promise<number> {
   const terminal = new ProcessTerminal();
   const tui = new TuiAltScreen(terminal, false, undefined, { wheelScrollLines: 3 });
   const left = Promise.withResolvers<number>();
-  const control = new Control(tui, lookFor(options.colour), options, left.resolve);
+  const control = new Control(tui, lookFor(options.colour), options, left.resolve, left.reject);
   let standing = true;
   const restore = () => {
     if (!standing) return;

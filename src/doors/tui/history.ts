@@ -21,14 +21,19 @@ export interface LoadedUsage {
   context: number;
 }
 
+export interface LoadedPath {
+  /** The last one. */
+  node: ResponseNode;
+  todos: Todo[];
+  usage: LoadedUsage;
+  /** What the person said, oldest first. */
+  said: string[];
+}
+
 /** Responses of a path that are shown. */
 const SHOWN = 400;
 
-export async function showPath(
-  app: App,
-  id: string,
-  transcript: Transcript,
-): Promise<{ node: ResponseNode; todos: Todo[]; usage: LoadedUsage }> {
+export async function showPath(app: App, id: string, transcript: Transcript): Promise<LoadedPath> {
   const path = await app.store.path(id);
   const last = path.at(-1);
   if (!last) throw new Error(`there is no response ${id}`);
@@ -41,16 +46,14 @@ export async function showPath(
     if (reader.todos) todos = reader.todos;
   }
   const usage = last.node.endedAt === null ? { tokens: 0, cost: 0, context: 0 } : await usageOf(app, last.node);
-  return { node: last.node, todos, usage };
+  const said = shown.flatMap(({ entries }) => entries.flatMap((entry) => saidIn(entry)));
+  return { node: last.node, todos, usage, said };
 }
 
 /** What runs is left out: it is read from its events. */
 export function showResponse({ node, entries }: StoredResponse, transcript: Transcript, isLast: boolean): Reader {
   const reader = new Reader(transcript);
-  for (const { item, side, meta } of entries) {
-    if (side === "input" && item.type === "message" && item.role === "user" && meta.synthetic === undefined)
-      transcript.add(new SaidBlock(textOf(item)));
-  }
+  for (const text of entries.flatMap((entry) => saidIn(entry))) transcript.add(new SaidBlock(text));
   if (isLast && node.endedAt === null) return reader;
   reader.readAll(entries.filter(({ side }) => side === "output").map(({ item }) => item));
   for (const { item, meta } of entries) {
@@ -60,6 +63,11 @@ export function showResponse({ node, entries }: StoredResponse, transcript: Tran
   if (node.error) transcript.add(new NoteBlock(`${node.error.message} [${node.error.code}]`, "error"));
   else if (node.status === "cancelled") transcript.add(new NoteBlock("Cancelled.", "warn"));
   return reader;
+}
+
+function saidIn({ item, side, meta }: Entry): string[] {
+  const person = side === "input" && item.type === "message" && item.role === "user" && meta.synthetic === undefined;
+  return person ? [textOf(item)] : [];
 }
 
 export async function usageOf(app: App, node: ResponseNode): Promise<LoadedUsage> {

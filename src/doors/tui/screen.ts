@@ -199,11 +199,6 @@ export class Screen implements Component {
     }
     return undefined;
   }
-
-  /** A click that was no selection. */
-  click(row: number): void {
-    if (!this.#view && this.transcript.toggleRow(row)) this.#tui.requestRender();
-  }
 }
 
 /** The renderer's mark for the cursor is an escape of our own. */

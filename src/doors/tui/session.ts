@@ -96,8 +96,8 @@ export class Session {
     );
   }
 
-  /** Goes to a response: everything above it is shown, and what runs is joined. */
-  async open(id: string): Promise<void> {
+  /** Goes to a response: everything above it is shown, and what runs is joined. Resolves with what the person said. */
+  async open(id: string): Promise<string[]> {
     this.transcript.clear();
     this.#fresh = false;
     const loaded = await showPath(this.app, id, this.transcript);
@@ -109,6 +109,7 @@ export class Session {
     if (node.endedAt !== null) this.choice = { ...this.choice, from: id };
     else await this.#join(node);
     this.#update();
+    return loaded.said;
   }
 
   /** Forgets what it goes on from. */

@@ -22,7 +22,6 @@ export class Transcript {
   #rows: (Block | undefined)[] = [];
   #height = 1;
   #sinceTrim = 0;
-  #dropped = false;
 
   get blocks(): readonly Block[] {
     return this.#blocks;
@@ -49,7 +48,6 @@ export class Transcript {
     this.#blocks = [];
     this.#anchor = undefined;
     this.#chosen = undefined;
-    this.#dropped = false;
   }
 
   #trim(): void {
@@ -61,13 +59,8 @@ export class Transcript {
     if (from === 0) return;
     // The note that stands for what was dropped before goes with it.
     this.#blocks = [new NoteBlock("What came before is in the store: /tree shows it."), ...this.#blocks.slice(from)];
-    this.#dropped = true;
     if (this.#anchor && !this.#blocks.includes(this.#anchor.block)) this.#anchor = undefined;
     if (this.#chosen && !this.#blocks.includes(this.#chosen)) this.#chosen = undefined;
-  }
-
-  get dropped(): boolean {
-    return this.#dropped;
   }
 
   follow(): void {
@@ -167,14 +160,6 @@ export class Transcript {
     }
     // All of it fits.
     return undefined;
-  }
-
-  /** Opens or closes what stands in a row of the window. False: nothing there opens. */
-  toggleRow(row: number): boolean {
-    const block = this.#rows[row];
-    if (!block?.foldable) return false;
-    block.toggle();
-    return true;
   }
 
   /** Opens everything that is closed, or closes everything where nothing is. */

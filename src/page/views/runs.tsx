@@ -32,19 +32,17 @@ export function RunsView(_: { id: string; other: string }) {
       problem={problem}
       aside={
         <div class="row">
-          <label>
-            <span class="visually-hidden">Status</span>
-            <select
-              value={status}
-              onChange={(event) =>
-                goTo(event.currentTarget.value === "all" ? "/runs" : `/runs?status=${event.currentTarget.value}`)
-              }
-            >
-              {FILTERS.map((name) => (
-                <option key={name}>{name}</option>
-              ))}
-            </select>
-          </label>
+          <select
+            aria-label="Status"
+            value={status}
+            onChange={(event) =>
+              goTo(event.currentTarget.value === "all" ? "/runs" : `/runs?status=${event.currentTarget.value}`)
+            }
+          >
+            {FILTERS.map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
           <button
             type="button"
             class="danger"

@@ -177,9 +177,9 @@ function Row({ row, chosen, marked, onChoose }: RowProperties) {
     >
       <span class="tree-prompt">
         <StatusMark status={node.status} bare /> {called && <span class="tree-called">sub-agent </span>}
-        {shown(node.prompt) || "(nothing was asked)"}
+        {shown(node.prompt ?? "") || "(nothing was asked)"}
       </span>
-      <span class="tree-answer">{shown(node.answer)}</span>
+      <span class="tree-answer">{shown(node.answer ?? "")}</span>
       <span class="tree-facts">
         <span>
           {shown(node.profile)} · {shown(node.model)}

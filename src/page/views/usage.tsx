@@ -44,23 +44,21 @@ export function UsageView(_: { id: string; other: string }) {
       problem={problem}
       aside={
         <div class="row">
-          <label>
-            <span class="visually-hidden">Days</span>
-            <select value={String(days)} onChange={(event) => go({ days: Number(event.currentTarget.value) })}>
-              {SPANS.map((span) => (
-                <option key={span} value={span}>
-                  {span} days
-                </option>
-              ))}
-            </select>
-          </label>
-          <label>
-            <span class="visually-hidden">By</span>
-            <select value={by} onChange={(event) => go({ by: event.currentTarget.value as By })}>
-              <option value="model">by model</option>
-              <option value="profile">by profile</option>
-            </select>
-          </label>
+          <select
+            aria-label="Days"
+            value={String(days)}
+            onChange={(event) => go({ days: Number(event.currentTarget.value) })}
+          >
+            {SPANS.map((span) => (
+              <option key={span} value={span}>
+                {span} days
+              </option>
+            ))}
+          </select>
+          <select aria-label="By" value={by} onChange={(event) => go({ by: event.currentTarget.value as By })}>
+            <option value="model">by model</option>
+            <option value="profile">by profile</option>
+          </select>
         </div>
       }
     >

@@ -1,0 +1,95 @@
+/** Long histories and long streams: typing stays quick, memory does not grow beyond what was said. */
+import type { CDPSession, Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { hasBrowser, openPage, say, startPageServer, withBrowser } from "./support.ts";
+
+/** Bytes in use by the page's JavaScript, and nodes of its document, after a collection. */
+async function inUse(session: CDPSession): Promise<{ heap: number; nodes: number }> {
+  await session.send("HeapProfiler.collectGarbage");
+  const { metrics } = await session.send("Performance.getMetrics");
+  const value = (name: string) => metrics.find((metric) => metric.name === name)?.value ?? 0;
+  return { heap: value("JSHeapUsedSize"), nodes: value("Nodes") };
+}
+
+/** Milliseconds from a key to the frame that shows it, for each of the keys: the sorted times. */
+async function typingTimes(page: Page, text: string): Promise<number[]> {
+  await page.evaluate(`(() => {
+    window.times = [];
+    const field = document.getElementById("composer");
+    field.addEventListener("keydown", () => { window.begun = performance.now(); }, true);
+    field.addEventListener("input", () => {
+      const begun = window.begun;
+      requestAnimationFrame(() => setTimeout(() => window.times.push(performance.now() - begun), 0));
+    });
+  })()`);
+  for (const key of text) await page.keyboard.press(key);
+  await expect.poll(() => page.evaluate("window.times.length")).toBe(text.length);
+  return ((await page.evaluate("window.times")) as number[]).sort((a, b) => a - b);
+}
+
+describe.skipIf(!hasBrowser)("long histories and streams", () => {
+  withBrowser();
+
+  test("typing at a history of 2,000 items", { timeout: 120_000 }, async () => {
+    const server = await startPageServer([{ text: "Never asked." }]);
+    const { id } = await server.ask<{ id: string }>("/v1/conversations", {});
+    for (let turn = 0; turn < 20; turn++) {
+      const items = Array.from({ length: 100 }, (_, at) => ({
+        type: "message",
+        role: at % 2 === 0 ? "user" : "assistant",
+        content: [
+          {
+            type: at % 2 === 0 ? "input_text" : "output_text",
+            text: `Item ${turn * 100 + at}: **words** and \`code\`\n\n- a\n- b`,
+          },
+        ],
+      }));
+      await server.ask(`/v1/conversations/${id}/items`, { items });
+    }
+    const { page } = await openPage(server);
+    await page.goto(`${server.url}/c/${id}`);
+    await page.getByText("Item 1998").first().waitFor();
+    await page.getByText("Item 0:").first().waitFor({ state: "attached" });
+    expect(await page.locator(".asked, .answer").count()).toBe(2_000);
+    await page.locator("#composer").focus();
+    const times = await typingTimes(page, "the quick brown fox jumps over the lazy dog");
+    const at = (part: number) => times[Math.floor(times.length * part)]?.toFixed(1);
+    process.stdout.write(`typing at 2,000 items, key to frame: p50 ${at(0.5)} ms, p95 ${at(0.95)} ms\n`);
+    expect(times[Math.floor(times.length / 2)]).toBeLessThan(100);
+  });
+
+  test("memory stays flat over a long stream, but for its text", { timeout: 180_000 }, async () => {
+    // An hour at 20 tokens a second, as fast as it goes: 72,000 pieces, a paragraph every fifty.
+    const pieces = Array.from({ length: 72_000 }, (_, at) => (at % 50 === 49 ? "end.\n\n" : `w${at} `));
+    let release: (() => void) | undefined;
+    const half = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    let step = 0;
+    const server = await startPageServer(async () => {
+      step++;
+      if (step > 1) await half;
+      const part = pieces.slice((step - 1) * 24_000, step * 24_000);
+      const last = step === 3;
+      return { text: part, ...(!last && { calls: [{ name: "glob", arguments: { pattern: `none-${step}` } }] }) };
+    });
+    const { page, context } = await openPage(server);
+    const session = await context.newCDPSession(page);
+    await session.send("Performance.enable");
+    await say(page, "Talk for an hour");
+    await page.locator(".call").first().waitFor({ timeout: 60_000 });
+    await page.getByText("w23998").waitFor({ state: "attached", timeout: 60_000 });
+    const first = await inUse(session);
+    release?.();
+    await page.getByText("w71998").waitFor({ state: "attached", timeout: 120_000 });
+    await page.locator(".turn-foot").waitFor({ timeout: 60_000 });
+    const last = await inUse(session);
+    const megabytes = (bytes: number) => (bytes / 1_000_000).toFixed(1);
+    process.stdout.write(
+      `a stream of 72,000 pieces: ${megabytes(first.heap)} MB and ${first.nodes} nodes after a third, ${megabytes(last.heap)} MB and ${last.nodes} nodes at its end\n`,
+    );
+    // Text and its nodes are three times as many; events, had they been kept, would be 72,000 objects.
+    expect(last.heap - first.heap).toBeLessThan(12_000_000);
+    expect(last.nodes).toBeLessThan(first.nodes * 4);
+  });
+});
