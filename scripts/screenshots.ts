@@ -195,7 +195,7 @@ async function main(): Promise<void> {
       { name: "chat", ...chat, dark: true, phone: false },
       { name: "tree", ...tree, dark: false, phone: false },
       { name: "phone", ...chat, dark: false, phone: true },
-      { name: "usage", path: "/usage", wait: ".chart", dark: false, phone: false },
+      { name: "compare", path: `/compare/${first}/${other}`, wait: ".side .answer", dark: false, phone: false },
     ];
     const views: [string, string, string][] = [
       ["chat", chat.path, chat.wait],

@@ -99,9 +99,12 @@ export interface PendingApproval {
 export interface Elicitation {
   id: string;
   server: string;
+  mode: "form" | "url";
   message: string;
-  url?: string;
-  schema?: { properties?: Record<string, ElicitationField>; required?: string[] };
+  /** Of a form: an object of primitive properties. */
+  requestedSchema: { properties?: Record<string, ElicitationField>; required?: string[] } | null;
+  /** Of a link. */
+  url: string | null;
 }
 
 export interface ElicitationField {

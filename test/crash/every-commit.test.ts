@@ -161,12 +161,16 @@ describe.each(databases)("on $name", ({ fresh }) => {
     expect(commits, stderr).toBeGreaterThan(12);
     await check(unharmed, told(unharmed.observed), "unharmed");
     expect(countEffects(unharmed.workspace)).toEqual({ bash: 1, mcp: 1, edited: true });
-    const points = Array.from({ length: commits }, (_, index) => index + 1).flatMap(
+    const all = Array.from({ length: commits }, (_, index) => index + 1).flatMap(
       (commit): [number, "before" | "after"][] => [
         [commit, "before"],
         [commit, "after"],
       ],
     );
+    // A process on Postgres takes long to start: every commit, before or after it in turns, unless there is patience.
+    const some = "url" in unharmed.place && !process.env.ROTUNDA_TEST_PATIENCE;
+    const points = all.filter((_, index) => !some || index % 4 === 0 || index % 4 === 3);
+    const wanted = points.length * 0.8;
     let killed = 0;
     const worker = async () => {
       for (let point = points.shift(); point; point = points.shift())
@@ -174,6 +178,6 @@ describe.each(databases)("on $name", ({ fresh }) => {
     };
     await Promise.all([worker(), worker()]);
     // The number of commits varies a little with timing; nearly every point must have been met.
-    expect(killed).toBeGreaterThan(commits * 1.6);
+    expect(killed).toBeGreaterThan(wanted);
   }, 600_000);
 });

@@ -1,5 +1,6 @@
 /** Who can use the page: with a screen reader, by keyboard, on a phone, in the dark. */
 import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { hasBrowser, openPage, type PageServer, startPageServer, withBrowser } from "./support.ts";
@@ -81,12 +82,20 @@ const script = (request: { body: object }) => {
   };
 };
 
+const files = fileURLToPath(
+  new URL("../../node_modules/@modelcontextprotocol/server-filesystem/dist/index.js", import.meta.url),
+);
+const mcpServers = {
+  files: { command: process.execPath, args: [files, "."] },
+  away: { url: "http://127.0.0.1:9/mcp" },
+};
+
 describe.skipIf(!hasBrowser)("access", () => {
   withBrowser();
 
   for (const colorScheme of ["light", "dark"] as const) {
     test(`W8 axe finds nothing on any view (${colorScheme})`, { timeout: 180_000 }, async () => {
-      const server = await startPageServer(script);
+      const server = await startPageServer(script, { mcpServers });
       const { conversation, ids } = await fill(server);
       const { page, faults } = await openPage(server, { colorScheme, reducedMotion: "reduce" });
       const views: [string, string][] = [
@@ -102,7 +111,8 @@ describe.skipIf(!hasBrowser)("access", () => {
         ["/search?q=text", ".hits li"],
         ["/usage", ".chart"],
         ["/models", ".card"],
-        ["/hub", ".empty"],
+        ["/hub", ".card"],
+        ["/hub/files", ".section"],
         ["/settings", ".form"],
       ];
       for (const [path, wait] of views) {

@@ -44,7 +44,7 @@ export function ApprovalsView(_: { id: string; other: string }) {
 /** What an MCP server wants to know. */
 function Question({ question }: { question: Elicitation }) {
   const { busy, problem, run } = useAction(lookAgain);
-  const fields = Object.entries(question.schema?.properties ?? {});
+  const fields = Object.entries(question.requestedSchema?.properties ?? {});
   const answer = (action: string, content?: unknown) =>
     run(() =>
       ask(`/v1/elicitation/${question.id}/resolve`, { body: { action, ...(content !== undefined && { content }) } }),
@@ -60,8 +60,14 @@ function Question({ question }: { question: Elicitation }) {
       <p class="approval-title">
         <strong>{shown(question.server)}</strong> asks: <Visible text={question.message} />
       </p>
+      <Address url={question.url} />
       {fields.map(([name, field]) => (
-        <Field key={name} name={name} field={field} required={question.schema?.required?.includes(name) === true} />
+        <Field
+          key={name}
+          name={name}
+          field={field}
+          required={question.requestedSchema?.required?.includes(name) === true}
+        />
       ))}
       <div class="approval-buttons">
         <button type="submit" class="primary" disabled={busy}>
@@ -76,6 +82,21 @@ function Question({ question }: { question: Elicitation }) {
       </div>
       <Problem text={problem} />
     </form>
+  );
+}
+
+/** Opened by a person's own click, and told where it leads: it comes from a server. */
+function Address({ url }: { url: string | null }) {
+  if (url === null || !/^https?:\/\//i.test(url)) return null;
+  return (
+    <p>
+      <a href={url} target="_blank" rel="noopener noreferrer">
+        Open {new URL(url).host}
+      </a>{" "}
+      <code>
+        <Visible text={url} />
+      </code>
+    </p>
   );
 }
 

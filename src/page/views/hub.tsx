@@ -144,7 +144,7 @@ function Login({ name, state, onChange }: { name: string; state: string; onChang
         <button
           type="button"
           disabled={busy}
-          aria-label={`Forget the login of ${shown(name)}`}
+          aria-label={`Forget login: ${shown(name)}`}
           onClick={() => run(() => ask("/v1/oauth/logout", { body: { serverName: name } }))}
         >
           Forget login

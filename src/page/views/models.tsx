@@ -84,7 +84,7 @@ function One({ profile, current, onChange }: { profile: Profile; current: boolea
           <button
             type="button"
             disabled={busy}
-            aria-label={`Make ${label} the default`}
+            aria-label={`Make default: ${label}`}
             onClick={() => run(() => ask("/v1/profiles/current", { body: { profileId: id } }))}
           >
             Make default

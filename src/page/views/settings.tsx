@@ -56,7 +56,10 @@ function readable(key: string): string {
     .replace(/^mcp(?=[A-Z])/, "")
     .replace(/([a-z])([A-Z])/g, "$1 $2")
     .toLowerCase();
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  const named = words.replace(/\b(?:openai|api|url|id)\b/g, (word) =>
+    word === "openai" ? "OpenAI" : word.toUpperCase(),
+  );
+  return named.charAt(0).toUpperCase() + named.slice(1);
 }
 
 function Server() {
