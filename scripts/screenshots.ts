@@ -125,23 +125,31 @@ function addressOf(child: ChildProcess): Promise<string> {
   });
 }
 
+interface Filled {
+  conversation: string;
+  waiting: string;
+  first: string;
+  large: string;
+  other: string;
+}
+
 interface Said {
   id: string;
   status: string;
 }
 
 /** A conversation with branches, another model, a sub-agent and a question that waits. Returns ids to look at. */
-async function fill({ ask }: Demo): Promise<{ conversation: string; waiting: string; first: string; other: string }> {
+async function fill({ ask }: Demo): Promise<Filled> {
   const { id: conversation } = await ask<{ id: string }>("/v1/conversations", {});
   await ask(`/v1/conversations/${conversation}`, { title: "A discount for the cart" });
   const say = (input: string, more: object) => ask<Said>("/v1/responses", { input, model: "large", ...more });
   const first = await say("Where does a discount belong in this code?", { conversation });
   await say("explore who calls total", { conversation });
   const waiting = await say("Good. Change it, please.", { conversation, background: true });
-  const other = await say("Is the change safe for everybody who calls it?", {
-    previous_response_id: first.id,
-    model: "small",
-  });
+  const safe = (model: string) =>
+    say("Is the change safe for everybody who calls it?", { previous_response_id: first.id, model });
+  const large = await safe("large");
+  const other = await safe("small");
   await say("And what about the preview?", { previous_response_id: other.id, model: "small" });
   await say("And what about the export?", { previous_response_id: other.id });
   for (;;) {
@@ -149,7 +157,7 @@ async function fill({ ask }: Demo): Promise<{ conversation: string; waiting: str
     if (approvals.length > 0) break;
     await new Promise((done) => setTimeout(done, 50));
   }
-  return { conversation, waiting: waiting.id, first: first.id, other: other.id };
+  return { conversation, waiting: waiting.id, first: first.id, large: large.id, other: other.id };
 }
 
 interface Look {
@@ -188,21 +196,21 @@ async function main(): Promise<void> {
   const demo = await startDemo();
   const browser = await chromium.launch({ executablePath: BROWSER, args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
   try {
-    const { conversation, waiting, first, other } = await fill(demo);
+    const { conversation, waiting, first, large, other } = await fill(demo);
     const chat = { path: `/c/${conversation}`, wait: ".approval" };
     const tree = { path: `/tree/${waiting}`, wait: ".tree-row" };
     const looks: Look[] = [
       { name: "chat", ...chat, dark: true, phone: false },
       { name: "tree", ...tree, dark: false, phone: false },
       { name: "phone", ...chat, dark: false, phone: true },
-      { name: "compare", path: `/compare/${first}/${other}`, wait: ".side .answer", dark: false, phone: false },
+      { name: "compare", path: `/compare/${large}/${other}`, wait: ".side .answer", dark: false, phone: false },
     ];
     const views: [string, string, string][] = [
       ["chat", chat.path, chat.wait],
       ["answer", `/r/${first}`, ".turn-foot"],
       ["new", "/", ".welcome"],
       ["tree", tree.path, tree.wait],
-      ["compare", `/compare/${first}/${other}`, ".side .answer"],
+      ["compare", `/compare/${large}/${other}`, ".side .answer"],
       ["runs", "/runs", ".run"],
       ["schedules", "/schedules", ".form"],
       ["approvals", "/approvals", ".approval"],

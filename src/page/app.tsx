@@ -9,7 +9,7 @@ import { HelpSheet } from "./help.tsx";
 import { Icon } from "./icons.tsx";
 import { drawerOpen, helpOpen } from "./overlays.ts";
 import { Link, place } from "./router.tsx";
-import { approvals, conversations, followNews, readAll } from "./shared.ts";
+import { approvals, conversations, followNews, outdated, readAll } from "./shared.ts";
 import { listenToKeys } from "./shortcuts.ts";
 import { Sidebar } from "./sidebar.tsx";
 import { SignIn } from "./sign-in.tsx";
@@ -126,6 +126,7 @@ function Frame() {
   const help = useCell(helpOpen);
   const drawer = useCell(drawerOpen);
   const connected = useCell(online);
+  const old = useCell(outdated);
   useEffect(() => {
     const stop = new AbortController();
     readAll().catch(() => undefined);
@@ -162,6 +163,14 @@ function Frame() {
         {!connected && (
           <p class="offline" role="status">
             The server cannot be reached. What runs there goes on; this page goes on as soon as it is back.
+          </p>
+        )}
+        {old && (
+          <p class="offline" role="status">
+            The server was updated.{" "}
+            <button type="button" class="link-button" onClick={() => location.reload()}>
+              Reload the page
+            </button>
           </p>
         )}
         <Guard>

@@ -58,6 +58,10 @@ export async function readModels(): Promise<void> {
   profiles.set(data.filter(({ id }) => id.startsWith(PROFILE)).map(({ id }) => id.slice(PROFILE.length)));
 }
 
+/** The server is another version than the one that this page came from. */
+export const outdated = new Cell(false);
+let known: string | undefined;
+
 let planned: ReturnType<typeof setTimeout> | undefined;
 
 /** Something has changed, here or elsewhere. */
@@ -99,7 +103,12 @@ export async function followNews(signal: AbortSignal): Promise<void> {
           silence = setTimeout(cut, SILENCE);
         };
         for await (const data of readEvents("/rotunda/news", connection.signal, alive)) {
-          if ((JSON.parse(data) as { type?: string }).type === "settings") readModels().catch(() => undefined);
+          const { type, version } = JSON.parse(data) as { type?: string; version?: string };
+          if (type === "settings" || type === "all") readModels().catch(() => undefined);
+          if (type === "hello" && version !== undefined) {
+            known ??= version;
+            outdated.set(version !== known);
+          }
           lookAgain();
         }
       }
