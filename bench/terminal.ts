@@ -120,7 +120,13 @@ class Counting implements Terminal {
 function openScreen(): { terminal: Counting; tui: TuiAltScreen; screen: Screen } {
   const terminal = new Counting();
   const tui = new TuiAltScreen(terminal, false);
-  const ignore = { submit: () => undefined, interrupt: () => undefined, paste: () => false, takeBack: () => undefined };
+  const ignore = {
+    submit: () => undefined,
+    interrupt: () => undefined,
+    paste: () => false,
+    takeBack: () => undefined,
+    readOlder: () => undefined,
+  };
   const screen = new Screen(tui, lookFor(true), ignore);
   tui.setLayoutRoot(screen);
   tui.setFocus(screen);

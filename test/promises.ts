@@ -111,6 +111,7 @@ export const promises: readonly Promised[] = [
   { id: "T7", text: "no secret is visible to commands" },
   { id: "T8", text: "a model's regex does not run on our loop" },
   { id: "T9", text: "walks are bounded" },
+  { id: "T11", text: "scripts, links and pictures in what a model says" },
   { id: "T13", text: "a hostile model gains nothing" },
   { id: "T14", text: "sub-agents are bounded" },
   { id: "U1", text: "400: no retry, the tree stays usable" },

@@ -11,7 +11,7 @@ import { drawerOpen, helpOpen } from "./overlays.ts";
 import { Link, place } from "./router.tsx";
 import { approvals, conversations, followNews, outdated, readAll } from "./shared.ts";
 import { listenToKeys } from "./shortcuts.ts";
-import { Sidebar } from "./sidebar.tsx";
+import { Sidebar, titleOf } from "./sidebar.tsx";
 import { SignIn } from "./sign-in.tsx";
 
 type View = FunctionComponent<{ id: string; other: string }>;
@@ -64,7 +64,7 @@ function Lazy({ name, id, other }: { name: string; id: string; other: string }) 
 
 function Chatting({ conversation, response }: { conversation: string | null; response: string | null }) {
   const listed = useCell(conversations).find(({ id }) => id === conversation);
-  useTitle(listed?.title ?? (response ? `Response ${response.slice(-8)}` : ""));
+  useTitle(listed ? titleOf(listed) : response ? `Response ${response.slice(-8)}` : "");
   // A chat that has just been begun gets its address without losing what is on the screen.
   const key = useRef({ number: 0, address: "" });
   const address = `${conversation ?? ""}/${response ?? ""}`;

@@ -1,7 +1,7 @@
 /** A chat: its turns, what it costs, and where one writes. Invariant: it stays at the end while one reads the end, and nowhere else moves by itself. */
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { announce } from "./announce.tsx";
-import { words } from "./api.ts";
+import { RequestError, words } from "./api.ts";
 import { useCell } from "./cell.ts";
 import { ChatHead } from "./chat-head.tsx";
 import { Chat, PAGE } from "./chat-state.ts";
@@ -37,7 +37,14 @@ export function ChatView({ conversation, response, onAdopt }: Properties) {
   const send = async (written: Written, queue: boolean): Promise<void> => {
     setGiven(undefined);
     const running = last !== undefined && last.head.value !== undefined && !last.ended;
-    if (running && !queue) return chat.steer(written);
+    if (running && !queue) {
+      try {
+        return await chat.steer(written);
+      } catch (error) {
+        // It has ended meanwhile: what was said begins the next turn.
+        if (!(error instanceof RequestError && error.status === 409)) throw error;
+      }
+    }
     const { profile, model } = chosenFor(name);
     const sending = { ...written, ...(model !== "" && { model }), ...(profile !== "" && { profile }) };
     await chat.send(sending);

@@ -7,7 +7,7 @@
 import type { JsonObject } from "../types/json.ts";
 import type { Tool } from "../types/tool.ts";
 import { openInside, writeInside } from "../util/workspace-path.ts";
-import { unifiedDiff } from "./diff.ts";
+import { unifiedDiff } from "../util/diff.ts";
 import { exclusively } from "./exclusive.ts";
 import {
   answering,

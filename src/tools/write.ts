@@ -5,7 +5,7 @@
  */
 import type { Tool } from "../types/tool.ts";
 import { openInside, writeInside } from "../util/workspace-path.ts";
-import { unifiedDiff } from "./diff.ts";
+import { unifiedDiff } from "../util/diff.ts";
 import { exclusively } from "./exclusive.ts";
 import { answering, explain, failure, filledText, pathSubject, requiredText } from "./input.ts";
 

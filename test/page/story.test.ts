@@ -91,27 +91,33 @@ describe.skipIf(!hasBrowser)("the story", () => {
   });
 
   test("W5 a run goes on without its tab, and is steered, queued and found again", { timeout: 60_000 }, async () => {
+    const told = Promise.withResolvers<void>();
     let step = 0;
-    const server = await startPageServer((request) => {
+    const server = await startPageServer(async (request) => {
       const { messages } = request.body as unknown as { messages: { role: string; content: unknown }[] };
-      const told = JSON.stringify(messages);
-      if (told.includes("the queued one")) return { text: "Answer to the queued one." };
+      const heard = JSON.stringify(messages);
+      if (heard.includes("the queued one")) return { text: "Answer to the queued one." };
       step++;
-      if (step === 1) return { calls: [{ name: "glob", arguments: { pattern: "*" } }], delay: 400 };
-      return { text: told.includes("be brief") ? "Brief." : "Not steered.", delay: 100 };
+      // The model thinks until the person has said all of it.
+      if (step === 1) await told.promise;
+      if (step === 1) return { calls: [{ name: "glob", arguments: { pattern: "*" } }] };
+      return { text: heard.includes("be brief") ? "Brief." : "Not steered." };
     });
     const first = await openPage(server);
     await say(first.page, "Look around");
     const field = first.page.getByLabel("Message", { exact: true });
     await first.page.getByRole("button", { name: "Stop" }).waitFor();
     await field.fill("be brief");
+    const steered = first.page.waitForResponse((answer) => answer.url().endsWith("/steer"));
     await first.page.keyboard.press("Enter");
-    await expect.poll(() => field.inputValue()).toBe("");
+    expect((await steered).status()).toBe(200);
     await field.fill("the queued one");
     await first.page.keyboard.press("Alt+Enter");
     await first.page.locator(".asked", { hasText: "the queued one" }).waitFor();
+    await expect.poll(async () => (await server.ask<{ data: unknown[] }>("/v1/responses")).data.length).toBe(2);
     const address = first.page.url();
     await first.page.close();
+    told.resolve();
 
     const again = await first.context.newPage();
     await again.goto(address);

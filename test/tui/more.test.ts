@@ -28,80 +28,82 @@ async function pause(): Promise<void> {
 }
 
 describe.skipIf(!hasTmux)("questions of MCP servers", () => {
-  test.each(["here", "in a server"])("V2 a form and a link are answered at the screen, the run being %s", async (where) => {
-    const { at, upstream } = await place(
-      [
-        calling("asking__confirm"),
-        { text: "Formed." },
-        calling("asking__link"),
-        { text: "Linked." },
-        calling("asking__confirm"),
-        { text: "Declined." },
-      ],
-      servers,
-    );
-    if (where !== "here") {
-      const server = at.start(["serve", "--port", "0", "--quiet"]);
-      later(() => void server.child.kill("SIGKILL"));
-      await expect.poll(() => server.out(), soon).toContain("listening on");
-    }
-    const terminal = new Terminal(at, ["chat"]);
-    await terminal.shows("new conversation");
-    terminal.say("ask me");
-    await terminal.shows("asking asks");
-    await terminal.shows("Who are you?\\u{202e}");
-    await pause();
-    if (where === "here") await terminal.looksLike("form");
-    terminal.say("A");
-    await terminal.shows("at least 2 characters");
-    terminal.say("da");
-    terminal.say("many");
-    await terminal.shows("a whole number");
-    terminal.press("C-u");
-    terminal.say("3");
-    terminal.press("Right", "Enter");
-    await terminal.shows("● Formed.");
-    const answered = said(upstream.requests[1] ?? { body: {} });
-    expect(answered).toContain("accept");
-    for (const part of ["Ada", "3", "red"]) expect(answered).toContain(part);
-    await terminal.hides("enter steers");
-    terminal.say("and a link");
-    await terminal.shows("https://sign-in.example.com/start?x=1");
-    await pause();
-    if (where === "here") await terminal.looksLike("link");
-    terminal.press("Enter");
-    await terminal.shows("● Linked.");
-    expect(said(upstream.requests[3] ?? { body: {} })).toMatch(/.*accept/);
-    await terminal.hides("enter steers");
-    terminal.say("once more");
-    await terminal.shows("asking asks");
-    await pause();
-    terminal.press("Escape");
-    await terminal.hides("asking asks");
-    terminal.say("/approve");
-    await terminal.shows("asking asks");
-    await pause();
-    terminal.press("C-d");
-    await terminal.shows("● Declined.");
-    expect(said(upstream.requests[5] ?? { body: {} })).toContain("decline");
-  });
+  test.each(["here", "in a server"])(
+    "V2 a form and a link are answered at the screen, the run being %s",
+    async (where) => {
+      const { at, upstream } = await place(
+        [
+          calling("asking__confirm"),
+          { text: "Formed." },
+          calling("asking__link"),
+          { text: "Linked." },
+          calling("asking__confirm"),
+          { text: "Declined." },
+        ],
+        servers,
+      );
+      if (where !== "here") {
+        const server = at.start(["serve", "--port", "0", "--quiet"]);
+        later(() => void server.child.kill("SIGKILL"));
+        await expect.poll(() => server.out(), soon).toContain("listening on");
+      }
+      const terminal = new Terminal(at, ["chat"]);
+      await terminal.shows("new conversation");
+      terminal.say("ask me");
+      await terminal.shows("asking asks");
+      await terminal.shows("Who are you?\\u{202e}");
+      await pause();
+      if (where === "here") await terminal.looksLike("form");
+      terminal.say("A");
+      await terminal.shows("at least 2 characters");
+      terminal.say("da");
+      terminal.say("many");
+      await terminal.shows("a whole number");
+      terminal.press("C-u");
+      terminal.say("3");
+      terminal.press("Right", "Enter");
+      await terminal.shows("● Formed.");
+      const answered = said(upstream.requests[1] ?? { body: {} });
+      expect(answered).toContain("accept");
+      for (const part of ["Ada", "3", "red"]) expect(answered).toContain(part);
+      await terminal.hides("enter steers");
+      terminal.say("and a link");
+      await terminal.shows("https://sign-in.example.com/start?x=1");
+      await pause();
+      if (where === "here") await terminal.looksLike("link");
+      terminal.press("Enter");
+      await terminal.shows("● Linked.");
+      expect(said(upstream.requests[3] ?? { body: {} })).toMatch(/.*accept/);
+      await terminal.hides("enter steers");
+      terminal.say("once more");
+      await terminal.shows("asking asks");
+      await pause();
+      terminal.press("Escape");
+      await terminal.hides("asking asks");
+      terminal.say("/approve");
+      await terminal.shows("asking asks");
+      await pause();
+      terminal.press("C-d");
+      await terminal.shows("● Declined.");
+      expect(said(upstream.requests[5] ?? { body: {} })).toContain("decline");
+    },
+  );
 });
 
 describe.skipIf(!hasTmux)("approvals", () => {
   const write = (file: string): UpstreamStep => calling("write", { file_path: file, content: "x" });
-  const bash = (command: string): UpstreamStep => calling("bash", { command });
 
   test("V2 'always this pattern' is learned: the next call is not asked about, in any conversation", async () => {
-    const { at } = await place([bash("touch one"), { text: "One." }, bash("touch two"), { text: "Two." }]);
+    const { at } = await place([write("a.txt"), { text: "One." }, write("a.txt"), { text: "Two." }]);
     const terminal = new Terminal(at, ["chat", "--mode", "ask"]);
     await terminal.shows("new conversation");
-    terminal.say("touch it");
+    terminal.say("note it");
     await terminal.shows("asks for permission");
-    const pattern = /always (bash\(.*?\))/.exec(terminal.screen())?.[1];
+    const pattern = /always (write\(.*?\))/.exec(terminal.screen())?.[1];
     await pause();
     terminal.press("a");
     await terminal.shows("● One.");
-    await terminal.shows(`always allowed here: ${pattern}`);
+    await terminal.shows(`${pattern} is always allowed in this directory from now on.`);
     await terminal.hides("enter steers");
     terminal.say("/clear");
     await terminal.shows("History cleared.");
@@ -113,7 +115,7 @@ describe.skipIf(!hasTmux)("approvals", () => {
   test("V2 a turn that ends at its question, as a profile wants it, is answered and gone on with", async () => {
     const { at, upstream } = await place([write("a.txt"), { text: "Written." }], {
       profiles: { careful: { extends: "general", onApproval: "return" } },
-      defaultProfile: "careful",
+      profile: "careful",
       permissions: { mode: "ask" },
     });
     const terminal = new Terminal(at, ["chat"]);
@@ -168,7 +170,7 @@ describe.skipIf(!hasTmux)("commands", () => {
     await terminal.hides("enter steers");
     terminal.say("/compact the birds");
     await terminal.shows("They spoke of a heron.");
-    await terminal.shows("≡ summed up");
+    await terminal.shows("≡ compacted 2 older items");
     await terminal.hides("enter steers");
     expect(said(upstream.requests[1] ?? { body: {} })).toContain("the birds");
     await terminal.looksLike("compacted");

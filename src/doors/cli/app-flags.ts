@@ -3,6 +3,7 @@ import type { Readable, Writable } from "node:stream";
 import type { App, SetUp } from "../../types/app.ts";
 import type { Config } from "../../types/config.ts";
 import type { DatabaseDoctor } from "../../types/doctor.ts";
+import type { Elicitation, ElicitationAnswer } from "../../types/elicitation.ts";
 import type { RunRequest } from "../../types/engine.ts";
 import type { Notify } from "../../types/event.ts";
 import type { McpCaller } from "../../types/mcp.ts";
@@ -114,6 +115,8 @@ export interface TerminalFlags {
   request(prompt: string, choice: TerminalChoice, fresh: boolean): Promise<RunRequest>;
   start(app: App, request: RunRequest): Promise<ResponseNode>;
   exportTo(responseId: string, file: string): Promise<string>;
+  questions(app: App): Promise<Elicitation[]>;
+  answerQuestion(app: App, id: string, answer: ElicitationAnswer): Promise<void>;
   choice: TerminalChoice;
   goesOn: boolean;
   colour: boolean;

@@ -3,6 +3,7 @@
  *
  * Invariant: the app is built at most once, and closed before the command ends.
  */
+import { resolve } from "node:path";
 import type { App, SetUp } from "../../types/app.ts";
 import type { DatabaseDoctor } from "../../types/doctor.ts";
 import type { Approver } from "../../types/engine.ts";
@@ -94,7 +95,12 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
     async appFor(node) {
       const { configuration } = node.settings;
       const here = await this.app();
-      if (node.workspace === workspace && (configuration === undefined || given.config !== undefined)) return here;
+      const named = environment.ROTUNDA_CONFIG;
+      const ours =
+        configuration === undefined ||
+        given.config !== undefined ||
+        (named !== undefined && configuration === resolve(workspace, named));
+      if (node.workspace === workspace && ours) return here;
       const key = `${node.workspace}\n${configuration ?? ""}`;
       const config = given.config ?? configuration;
       const { database, queued } = given;

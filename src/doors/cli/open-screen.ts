@@ -3,6 +3,7 @@
  *
  * Invariant: while the screen stands, nothing else writes to the terminal.
  */
+import { readServerFile } from "../../util/server-file.ts";
 import type { TerminalChoice } from "./app-flags.ts";
 import type { CommandContext } from "./context.ts";
 import { type ChatFlags, requestFor } from "./request.ts";
@@ -29,6 +30,15 @@ export async function openScreen(context: CommandContext, flags: ChatFlags): Pro
       const { exportTo } = await import("./export.ts");
       await exportTo(context, responseId, { output: file });
       return `Exported to ${file}`;
+    },
+    async questions(app) {
+      if (!readServerFile(app.stateDirectory)) return [];
+      const { questionsInServer } = await import("./remote.ts");
+      return questionsInServer(app);
+    },
+    async answerQuestion(app, id, answer) {
+      const { answerInServer } = await import("./remote.ts");
+      return answerInServer(app, id, answer);
     },
     choice: choiceOf(flags),
     goesOn,

@@ -7,6 +7,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { App } from "../../types/app.ts";
 import type { Approval } from "../../types/approval.ts";
+import type { Elicitation, ElicitationAnswer } from "../../types/elicitation.ts";
 import type { Approver, RunRequest } from "../../types/engine.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { ResponseNode } from "../../types/response.ts";
@@ -76,15 +77,40 @@ export async function postToServer(stateDirectory: string, path: string, body: o
   return answer && answer.status < 300 ? answer : undefined;
 }
 
+/** Questions of MCP servers to runs in the server of this machine. Empty where there is none, or it does not answer. */
+export async function questionsInServer({ stateDirectory }: App): Promise<Elicitation[]> {
+  const server = readServerFile(stateDirectory);
+  const token = server && readLocalToken(stateDirectory);
+  if (!server || token === undefined) return [];
+  const asking = post(new URL("/v1/elicitation/pending", server.url), token, undefined);
+  const answer = await asking.catch(() => undefined);
+  if (answer?.status !== 200) return [];
+  return (JSON.parse(answer.text) as { elicitations: Elicitation[] }).elicitations;
+}
+
+/** Throws `not_found` where nobody asks that any more, `usage` where the content does not fit. */
+export async function answerInServer(app: App, id: string, answer: ElicitationAnswer): Promise<void> {
+  const server = readServerFile(app.stateDirectory);
+  const token = server && readLocalToken(app.stateDirectory);
+  if (!server || token === undefined) throw new RotundaError("not_found", "the server that asked has gone");
+  const url = new URL(`/v1/elicitation/${encodeURIComponent(id)}/resolve`, server.url);
+  const taken = await post(url, token, JSON.stringify(answer));
+  if (taken && taken.status < 300) return;
+  const { error } = JSON.parse(taken?.text || "{}") as { error?: { message?: string } | string };
+  const said = typeof error === "string" ? error : error?.message;
+  throw new RotundaError(taken?.status === 400 ? "usage" : "not_found", said ?? "the question is over");
+}
+
 /** Undefined where nobody answers. A turn that may have been accepted is never posted elsewhere. */
-function post(url: URL, token: string, body: string): Promise<Answer | undefined> {
+function post(url: URL, token: string, body: string | undefined): Promise<Answer | undefined> {
   return new Promise((resolve, reject) => {
+    const method = body === undefined ? "GET" : "POST";
     const headers = {
       authorization: `Bearer ${token}`,
       "content-type": "application/json",
-      "content-length": Buffer.byteLength(body),
+      "content-length": Buffer.byteLength(body ?? ""),
     };
-    const outgoing = nodeHttp().request(url, { method: "POST", headers, timeout: PATIENCE }, (response) => {
+    const outgoing = nodeHttp().request(url, { method, headers, timeout: PATIENCE }, (response) => {
       const chunks: Buffer[] = [];
       response.on("data", (chunk: Buffer) => chunks.push(chunk));
       response.on("end", () => resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() }));

@@ -11,28 +11,41 @@ import type { ResponseNode } from "../../types/response.ts";
 import { outermost } from "../../util/outermost.ts";
 import { parked } from "../../util/parked.ts";
 
+/** Questions of MCP servers to runs of another process of this machine. */
+export interface FarQuestions {
+  list(): Promise<Elicitation[]>;
+  /** Throws `not_found`, and `usage` where the content does not fit. */
+  answer(id: string, answer: ElicitationAnswer): Promise<void>;
+}
+
 export type Ask = { kind: "approval"; approval: Approval } | { kind: "question"; elicitation: Elicitation };
 
 /** Milliseconds between two looks for questions. */
 const LOOK = 150;
+/** The same, where another process is asked. */
+const FAR_LOOK = 500;
 
 export class Asks {
   readonly #app: App;
+  readonly #far: FarQuestions;
   readonly #update: () => void;
   readonly #timer: NodeJS.Timeout;
   readonly #unlisten: () => void;
   /** Outermost response whose questions are asked here. */
   #watched: string | undefined;
-  /** Approvals that were asked for by hand (`/approve`). */
-  #wanted = new Set<string>();
+  /** What was asked for by hand (`/approve`). */
+  readonly #wanted = new Set<string>();
   /** Left open by the person: not shown again unless asked for. */
   readonly #later = new Set<string>();
   readonly #tops = new Map<string, string>();
   #looking = false;
+  #farAsked: Elicitation[] = [];
+  #farLooked = Number.NEGATIVE_INFINITY;
   open: Ask[] = [];
 
-  constructor(app: App, update: () => void) {
+  constructor(app: App, far: FarQuestions, update: () => void) {
     this.#app = app;
+    this.#far = far;
     this.#update = update;
     this.#timer = setInterval(() => this.look(), LOOK);
     this.#timer.unref();
@@ -49,13 +62,19 @@ export class Asks {
     this.look();
   }
 
-  /** Shows these, whichever response they are of. */
-  show(approvals: readonly Approval[]): void {
-    for (const { id } of approvals) {
+  /** Shows all that waits, or what waits of one response; resolves with how much it is. */
+  async show(responseId?: string): Promise<number> {
+    const approvals = await this.#app.store.approvals({ status: "pending", ...(responseId && { responseId }) });
+    const far = responseId === undefined ? await this.#far.list() : [];
+    const questions = responseId === undefined ? [...this.#app.elicitations(), ...far] : [];
+    const ids = new Set([...approvals, ...questions].map(({ id }) => id));
+    for (const id of ids) {
       this.#later.delete(id);
       this.#wanted.add(id);
     }
+    this.#farLooked = Number.NEGATIVE_INFINITY;
     this.look();
+    return ids.size;
   }
 
   look(): void {
@@ -76,19 +95,43 @@ export class Asks {
   }
 
   async #search(): Promise<void> {
-    const asks: Ask[] = this.#app
-      .elicitations()
+    const questions = [...this.#app.elicitations(), ...(await this.#farQuestions())];
+    const asks: Ask[] = questions
       .filter(({ id }) => !this.#later.has(id))
       .map((elicitation) => ({ kind: "question", elicitation }));
-    for (const approval of await this.#app.store.approvals({ status: "pending" })) {
+    const approvals = await this.#app.store.approvals({ status: "pending" });
+    for (const approval of approvals) {
       if (this.#later.has(approval.id)) continue;
       const mine = this.#wanted.has(approval.id) || (await this.#topOf(approval.responseId)) === this.#watched;
       if (mine) asks.push({ kind: "approval", approval });
     }
+    const waiting = new Set([...questions, ...approvals].map(({ id }) => id));
+    for (const id of this.#wanted) if (!waiting.has(id)) this.#wanted.delete(id);
     const before = this.open.map(idOf).join(" ");
     // What is being answered stays the same object while it is open.
     this.open = asks.map((ask) => this.open.find((one) => idOf(one) === idOf(ask)) ?? ask);
     if (this.open.map(idOf).join(" ") !== before) this.#update();
+  }
+
+  /** Those for the run that is watched, where another process has it, and those that are wanted. */
+  async #farQuestions(): Promise<Elicitation[]> {
+    const now = performance.now();
+    if (now - this.#farLooked < FAR_LOOK) return this.#farAsked;
+    this.#farLooked = now;
+    const watched = this.#watched;
+    const lease = watched === undefined ? undefined : await this.#app.store.leaseOf(watched);
+    const elsewhere = lease !== undefined && lease.process.split("/")[1] !== String(process.pid);
+    const wanted = [...this.#wanted].some((id) => id.startsWith("eli_"));
+    const all = elsewhere || wanted ? await this.#far.list() : [];
+    const mine = await Promise.all(
+      all.map(async ({ id, responseIds = [] }) => {
+        if (this.#wanted.has(id)) return true;
+        const tops = await Promise.all(responseIds.filter((one) => one !== "").map((one) => this.#topOf(one)));
+        return watched !== undefined && tops.includes(watched);
+      }),
+    );
+    this.#farAsked = all.filter((_, index) => mine[index]);
+    return this.#farAsked;
   }
 
   async #topOf(responseId: string): Promise<string> {
@@ -118,9 +161,14 @@ export class Asks {
     return this.#app.engine.goOn(approval.id, parked);
   }
 
-  answer({ elicitation }: Extract<Ask, { kind: "question" }>, answer: ElicitationAnswer): void {
-    this.#app.answerElicitation(elicitation.id, answer);
-    this.open = this.open.filter((ask) => idOf(ask) !== elicitation.id);
+  /** Throws `usage` where the content does not fit what was asked. */
+  async answer({ elicitation }: Extract<Ask, { kind: "question" }>, answer: ElicitationAnswer): Promise<void> {
+    const { id } = elicitation;
+    if (this.#app.elicitations().some((one) => one.id === id)) this.#app.answerElicitation(id, answer);
+    else await this.#far.answer(id, answer);
+    this.#later.add(id);
+    this.#wanted.delete(id);
+    this.open = this.open.filter((ask) => idOf(ask) !== id);
   }
 }
 

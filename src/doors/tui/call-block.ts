@@ -7,6 +7,7 @@
 import { wrapTextWithAnsi } from "@earendil-works/pi-tui";
 import type { McpCallItem } from "../../types/item.ts";
 import { Block, type Canvas, headOf, OPENED } from "./block.ts";
+import { changeOf, diffLines, diffOf, sizeText } from "./change.ts";
 import { clean, cleanLine } from "./clean.ts";
 import { countText, durationText, type Look, spinner } from "./style.ts";
 
@@ -31,7 +32,7 @@ export interface CallView {
   took: number | undefined;
   /** What the tool last said of itself. */
   progress: string;
-  /** A diff, for people. */
+  /** A diff, for people; empty where there is none, undefined where nobody has looked. */
   display: string | undefined;
   agent: AgentView | undefined;
 }
@@ -128,11 +129,21 @@ export class CallBlock extends Block {
   protected draw(canvas: Canvas): string[] {
     const { view } = this;
     const lines = [callLine(view, canvas)];
-    if (this.open) lines.push(...detailLines(view, canvas));
-    else if (view.display) lines.push(...diffLines(view.display, canvas, DIFF_LINES));
+    const diff = displayOf(view);
+    if (this.open) lines.push(...detailLines(view, diff, canvas));
+    else if (diff !== "" && view.status !== "failed") lines.push(...diffLines(diff, canvas, DIFF_LINES));
     if (view.agent) lines.push(...agentLines(view.agent, canvas, "  ", this.open ? 200 : 6));
     return lines;
   }
+}
+
+/** What a call changes in a file: as its tool told it, else as its arguments say it. Empty: nothing. */
+function displayOf(view: CallView): string {
+  if (view.display !== undefined) return view.display;
+  if (view.status === "in_progress") return "";
+  const change = changeOf(view.label, view.arguments);
+  view.display = change ? diffOf(change) : "";
+  return view.display;
 }
 
 function markOf(view: CallView, look: Look, now: number): string {
@@ -162,19 +173,23 @@ function endText(view: CallView, look: Look): string {
   if (view.status === "failed" || view.status === "incomplete")
     return `  ${look.red(cleanLine(view.error ?? view.output ?? view.status, 100))}`;
   if (view.agent) return "";
+  const diff = displayOf(view);
+  if (diff !== "") return `  ${sizeText(diff, { look })}`;
   const lines = (view.output ?? "").split("\n").length;
   return lines > 1 ? look.dim(`  ${lines} lines`) : "";
 }
 
 /** Arguments, changes, output. */
-function detailLines(view: CallView, canvas: Canvas): string[] {
+function detailLines(view: CallView, diff: string, canvas: Canvas): string[] {
   const { width, look } = canvas;
   const inner = Math.max(8, width - 4);
   const bar = `  ${look.dim("│")} `;
-  const lines = wrapTextWithAnsi(clean(pretty(view.arguments).slice(0, 20_000)), inner)
-    .slice(0, 60)
-    .map((line) => `${bar}${look.cyan(line)}`);
-  if (view.display) lines.push(...diffLines(view.display, canvas, OPENED));
+  const lines =
+    diff !== ""
+      ? diffLines(diff, canvas, OPENED)
+      : wrapTextWithAnsi(clean(pretty(view.arguments).slice(0, 20_000)), inner)
+          .slice(0, 60)
+          .map((line) => `${bar}${look.cyan(line)}`);
   const result = view.output ?? view.error;
   if (result !== undefined) {
     const { lines: shown, hidden } = headOf(result, inner, OPENED);
@@ -190,23 +205,6 @@ export function pretty(text: string): string {
   } catch {
     return text;
   }
-}
-
-function diffLines(diff: string, { width, look }: Canvas, most: number): string[] {
-  const all = diff.slice(0, 200_000).trimEnd().split("\n");
-  const shown = all.slice(0, most).map((raw) => {
-    const line = cleanLineKeepingIndent(raw, width - 4);
-    if (raw.startsWith("+") && !raw.startsWith("+++")) return look.green(line);
-    if (raw.startsWith("-") && !raw.startsWith("---")) return look.red(line);
-    return look.dim(line);
-  });
-  if (all.length > most) shown.push(look.dim(`… ${all.length - most} more lines`));
-  return shown.map((line) => `  ${look.dim("│")} ${line}`);
-}
-
-function cleanLineKeepingIndent(text: string, length: number): string {
-  const line = clean(text.slice(0, length * 4)).trimEnd();
-  return line.length > length ? `${line.slice(0, Math.max(1, length - 1))}…` : line;
 }
 
 /** What a sub-agent does: its last calls while it works, all of them when opened; its own sub-agents below. */

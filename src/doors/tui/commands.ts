@@ -216,9 +216,7 @@ async function showCost(stage: Stage, head: string): Promise<void> {
 }
 
 async function showApprovals(stage: Stage): Promise<void> {
-  const pending = await stage.session.app.store.approvals({ status: "pending" });
-  if (pending.length === 0) return stage.note("Nothing waits for a person.");
-  stage.session.asks.show(pending);
+  if ((await stage.session.asks.show()) === 0) stage.note("Nothing waits for a person.");
 }
 
 /** What runs first, then what waits or was left, then this directory's conversations. */

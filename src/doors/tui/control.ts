@@ -5,8 +5,10 @@
  * transcript.
  */
 import type { SelectItem, TUI } from "@earendil-works/pi-tui";
+import type { ElicitationAnswer } from "../../types/elicitation.ts";
+import { toRotundaError } from "../../types/error.ts";
 import { shortId } from "../../util/ids.ts";
-import { ApprovalPanel, QuestionPanel } from "./ask-panel.ts";
+import { ApprovalPanel } from "./ask-panel.ts";
 import { type Ask, idOf } from "./asks.ts";
 import { NoteBlock, OutputBlock } from "./block.ts";
 import { clean } from "./clean.ts";
@@ -15,6 +17,7 @@ import { Completion } from "./completion.ts";
 import { type Attachment, pastedPath, readImage } from "./images.ts";
 import type { TerminalOptions } from "./options.ts";
 import { PickPanel } from "./pick.ts";
+import { QuestionPanel } from "./question-panel.ts";
 import { Screen } from "./screen.ts";
 import { Session } from "./session.ts";
 import type { Look } from "./style.ts";
@@ -56,6 +59,10 @@ export class Control {
       interrupt: () => this.interrupt(),
       paste: (text) => this.#paste(text),
       takeBack: () => this.#takeBack(),
+      readOlder: () => {
+        const reading = this.screen.transcript.readOlder();
+        reading.then(this.#update, (error: unknown) => this.#session?.fail(error));
+      },
     });
     this.#commands = commandsFor(() => this.#stage());
     this.#timer = setInterval(() => {
@@ -252,29 +259,42 @@ export class Control {
       work();
       this.#update();
     };
-    if (ask.kind === "question")
-      return new QuestionPanel(ask, (answer) =>
-        over(() => {
-          try {
-            if (answer) asks?.answer(ask, answer);
-            else asks?.leave(ask);
-          } catch (error) {
-            this.#session?.fail(error);
-          }
-        }),
-      );
+    if (ask.kind === "question") return new QuestionPanel(ask, (answer) => this.#answer(ask, answer, over));
     return new ApprovalPanel(ask, (decision) =>
       over(() => {
         if (!decision) {
           asks?.leave(ask);
           return this.#note("It stays open: /approve shows it again, as does every other door.");
         }
-        return void asks?.decide(ask, decision).then(
-          (node) => node && this.#session?.follow(node),
-          (error: unknown) => this.#session?.fail(error),
-        );
+        return void this.#session?.decide(ask, decision);
       }),
     );
+  }
+
+  /** Resolves with why an answer was not taken. */
+  async #answer(
+    ask: Extract<Ask, { kind: "question" }>,
+    answer: ElicitationAnswer | undefined,
+    over: (work: () => void) => void,
+  ): Promise<string | undefined> {
+    const session = this.#session;
+    const server = clean(ask.elicitation.server);
+    try {
+      if (answer) await session?.asks.answer(ask, answer);
+      else session?.asks.leave(ask);
+    } catch (error) {
+      const { code, message } = toRotundaError(error);
+      this.#update();
+      if (code === "usage") return message;
+      over(() => session?.asks.leave(ask));
+      session?.fail(error);
+      return undefined;
+    }
+    over(() => {
+      if (!answer) return this.#note(`${server} waits for an answer, for some minutes: /approve shows it again.`);
+      return this.#note(answer.action === "accept" ? `You answered ${server}.` : `You declined what ${server} asked.`);
+    });
+    return undefined;
   }
 
   // ---- what commands may do

@@ -1,16 +1,16 @@
 /**
  * History: what was said before, as blocks, and what it has used.
  *
- * Invariant: it only reads. Of a very long path the end is shown; the rest is in the tree.
+ * Invariant: it only reads, and no more than is looked at: the newest turns first, older ones one part at a time.
  */
 import type { App } from "../../types/app.ts";
 import type { Entry } from "../../types/item.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import type { StoredResponse } from "../../types/store.ts";
 import { rootOf } from "../../util/outermost.ts";
-import { NoteBlock, SaidBlock } from "./block.ts";
+import { type Block, NoteBlock, SaidBlock } from "./block.ts";
 import { Reader, type Todo, textOf } from "./reader.ts";
-import type { Transcript } from "./transcript.ts";
+import { type Older, Transcript } from "./transcript.ts";
 
 export interface LoadedUsage {
   /** Of the whole tree, sub-agents included. */
@@ -25,29 +25,61 @@ export interface LoadedPath {
   /** The last one. */
   node: ResponseNode;
   todos: Todo[];
-  usage: LoadedUsage;
   /** What the person said, oldest first. */
   said: string[];
 }
 
-/** Responses of a path that are shown. */
-const SHOWN = 400;
+/** Responses that are read at once, and blocks after which it is enough. */
+const TURNS = 25;
+const BLOCKS = 200;
 
+/** Shows the newest turns of the path to a response; the transcript reads older ones when a person scrolls up to them. */
 export async function showPath(app: App, id: string, transcript: Transcript): Promise<LoadedPath> {
-  const path = await app.store.path(id);
-  const last = path.at(-1);
+  const part = await readBack(app, id, true);
+  const [last] = part.read;
   if (!last) throw new Error(`there is no response ${id}`);
-  const shown = path.slice(-SHOWN);
-  if (shown.length < path.length)
-    transcript.add(new NoteBlock(`${path.length - shown.length} turns before these: /tree shows them.`));
-  let todos: Todo[] = [];
-  for (const stored of shown) {
-    const reader = showResponse(stored, transcript, stored === last);
-    if (reader.todos) todos = reader.todos;
+  for (const block of part.blocks) transcript.add(block);
+  transcript.older = olderThan(app, part.before);
+  return { node: last.node, todos: part.todos, said: part.said };
+}
+
+function olderThan(app: App, id: string | null): Older | undefined {
+  if (id === null) return undefined;
+  return async () => {
+    const { blocks, before } = await readBack(app, id, false);
+    return { blocks, older: olderThan(app, before) };
+  };
+}
+
+interface Part {
+  /** In order. */
+  blocks: Block[];
+  /** Newest first. */
+  read: StoredResponse[];
+  todos: Todo[];
+  said: string[];
+  /** The response before these. */
+  before: string | null;
+}
+
+async function readBack(app: App, id: string, isEnd: boolean): Promise<Part> {
+  const part: Part = { blocks: [], read: [], todos: [], said: [], before: id };
+  while (part.before !== null && part.read.length < TURNS && part.blocks.length < BLOCKS) {
+    const stored = await app.store.get(part.before);
+    if (!stored) {
+      part.blocks.unshift(new NoteBlock("What was said before was deleted."));
+      part.before = null;
+      break;
+    }
+    const shown = new Transcript();
+    const { todos } = showResponse(stored, shown, isEnd && part.read.length === 0);
+    part.blocks.unshift(...shown.blocks);
+    if (part.todos.length === 0 && todos) part.todos = todos;
+    part.said.unshift(...stored.entries.flatMap((entry) => saidIn(entry)));
+    part.read.push(stored);
+    part.before = stored.node.previousResponseId;
   }
-  const usage = last.node.endedAt === null ? { tokens: 0, cost: 0, context: 0 } : await usageOf(app, last.node);
-  const said = shown.flatMap(({ entries }) => entries.flatMap((entry) => saidIn(entry)));
-  return { node: last.node, todos, usage, said };
+  return part;
 }
 
 /** What runs is left out: it is read from its events. */

@@ -1,5 +1,6 @@
 /** How the terminal is opened: what the command line hands over. Invariant: nothing here knows the command line. */
 import type { App } from "../../types/app.ts";
+import type { Elicitation, ElicitationAnswer } from "../../types/elicitation.ts";
 import type { RunRequest } from "../../types/engine.ts";
 import type { ResponseNode } from "../../types/response.ts";
 
@@ -20,6 +21,10 @@ export interface TerminalOptions {
   start(app: App, request: RunRequest): Promise<ResponseNode>;
   /** Writes the conversation that a response stands in to a file; resolves with what there is to say. */
   exportTo(responseId: string, file: string): Promise<string>;
+  /** Questions of MCP servers to runs in the server of this machine. Empty where there is none. */
+  questions(app: App): Promise<Elicitation[]>;
+  /** Throws `not_found`, `usage`. */
+  answerQuestion(app: App, id: string, answer: ElicitationAnswer): Promise<void>;
   /** Who answers, as the flags say. */
   choice: Choice;
   /** The flags name something to go on from: it is shown first. */

@@ -35,6 +35,8 @@ export interface ScreenActions {
   /** A paste that may be the path of an image. True: it was taken. */
   paste(text: string): boolean;
   takeBack(): void;
+  /** The window is near the top of what was read. */
+  readOlder(): void;
 }
 
 export class Screen implements Component {
@@ -112,7 +114,9 @@ export class Screen implements Component {
     if (this.#view) return this.#view.draw(canvas, height).slice(0, height).map(guardKeepingCursor);
     const bottom = this.#bottom(canvas, height);
     const room = Math.max(0, height - bottom.length);
-    return [...this.transcript.draw(canvas, room), ...bottom].slice(-height);
+    const lines = this.transcript.draw(canvas, room);
+    if (this.transcript.wantsOlder) this.#actions.readOlder();
+    return [...lines, ...bottom].slice(-height);
   }
 
   #bottom(canvas: Canvas, height: number): string[] {

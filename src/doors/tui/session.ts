@@ -6,6 +6,8 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { App } from "../../types/app.ts";
+import type { Decision } from "../../types/approval.ts";
+import type { ElicitationAnswer } from "../../types/elicitation.ts";
 import type { RunRequest } from "../../types/engine.ts";
 import { RotundaError, toRotundaError } from "../../types/error.ts";
 import type { Item, MessageItem } from "../../types/item.ts";
@@ -14,8 +16,9 @@ import { newId, shortId } from "../../util/ids.ts";
 import { parked } from "../../util/parked.ts";
 import { isHeld } from "../../util/process-name.ts";
 import { Agents } from "./agents.ts";
-import { Asks } from "./asks.ts";
+import { type Ask, Asks } from "./asks.ts";
 import { NoteBlock, SaidBlock } from "./block.ts";
+import { clean } from "./clean.ts";
 import { type LoadedUsage, showPath, usageOf } from "./history.ts";
 import type { Attachment } from "./images.ts";
 import type { Choice, TerminalOptions } from "./options.ts";
@@ -59,6 +62,8 @@ export class Session {
   profile: string;
   model: string;
   starting = false;
+  /** The response whose tree is being counted. */
+  #counted = "";
 
   constructor(app: App, transcript: Transcript, options: TerminalOptions, update: () => void) {
     this.app = app;
@@ -66,7 +71,11 @@ export class Session {
     this.#options = options;
     this.#update = update;
     this.choice = options.choice;
-    this.asks = new Asks(app, update);
+    const far = {
+      list: () => options.questions(app),
+      answer: (id: string, answer: ElicitationAnswer) => options.answerQuestion(app, id, answer),
+    };
+    this.asks = new Asks(app, far, update);
     this.profile = options.choice.profile ?? app.config.defaultProfile;
     this.model = options.choice.model ?? "";
     app.onNotice((notice) => {
@@ -102,12 +111,15 @@ export class Session {
     this.#fresh = false;
     const loaded = await showPath(this.app, id, this.transcript);
     this.todos = loaded.todos;
-    this.usage = loaded.usage;
     const { node } = loaded;
+    this.usage = { tokens: 0, cost: 0, context: 0 };
+    if (node.endedAt !== null) this.#count(node).catch((error: unknown) => this.fail(error));
     this.profile = this.choice.profile ?? node.profile;
     this.model = this.choice.model ?? node.model;
-    if (node.endedAt !== null) this.choice = { ...this.choice, from: id };
-    else await this.#join(node);
+    if (node.endedAt !== null) {
+      this.choice = { ...this.choice, from: id };
+      await this.asks.show(id);
+    } else await this.#join(node);
     this.#update();
     return loaded.said;
   }
@@ -119,6 +131,7 @@ export class Session {
     this.#fresh = false;
     this.todos = [];
     this.byHand = [];
+    this.#counted = "";
     this.usage = { tokens: 0, cost: 0, context: 0 };
     this.transcript.clear();
   }
@@ -248,7 +261,17 @@ export class Session {
     for (const text of endText(node, turn.cancelled)) this.note(text, node.status === "failed" ? "error" : "warn");
     if (node.status === "failed" && node.error && turn.reader.after < 2)
       this.note(`[error] ${node.error.message}`, "error");
-    this.usage = await usageOf(this.app, node);
+    await this.#count(node);
+    // The profile ends a turn at its questions: they are asked all the same, and the answer begins the next response.
+    await this.asks.show(node.id);
+  }
+
+  /** Of the whole tree: the screen does not wait for it. */
+  async #count(node: ResponseNode): Promise<void> {
+    this.#counted = node.id;
+    const usage = await usageOf(this.app, node);
+    if (this.#counted === node.id) this.usage = usage;
+    this.#update();
   }
 
   #next(): void {
@@ -257,9 +280,20 @@ export class Session {
     if (next) this.say(next).catch(() => undefined);
   }
 
-  /** After an answer to an approval: what goes on is followed. */
-  follow(node: ResponseNode): void {
-    if (this.#turn?.id !== node.id && node.caller === null) this.#follow(node);
+  /** Answers an approval; what goes on because of it is followed where it belongs to this conversation. Never throws. */
+  async decide(ask: Extract<Ask, { kind: "approval" }>, decision: Decision): Promise<void> {
+    try {
+      const goesOn = await this.asks.decide(ask, decision);
+      const { pattern } = ask.approval;
+      if (decision.scope === "always") this.note(`${clean(pattern)} is always allowed in this directory from now on.`);
+      else if (decision.scope === "session") this.note(`${clean(pattern)} is allowed in this conversation.`);
+      if (!goesOn || goesOn.id === this.#turn?.id || goesOn.caller !== null) return;
+      const here = goesOn.previousResponseId !== null && goesOn.previousResponseId === this.head;
+      if (here && !this.#turn) this.#follow(goesOn);
+      else this.note(`${shortId(goesOn.id)} goes on, in another conversation: /resume ${shortId(goesOn.id)} shows it.`);
+    } catch (error) {
+      this.fail(error);
+    }
   }
 
   /** Calls that wait for a person say so. */

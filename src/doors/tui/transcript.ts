@@ -11,6 +11,11 @@ import { NoteBlock } from "./block.ts";
 const MOST_BLOCKS = 4_000;
 const MOST_WEIGHT = 4_000_000;
 const TRIM_EVERY = 64;
+/** Blocks from the top at which older ones are read. */
+const NEAR = 20;
+
+/** Reads a part of what was said before, and says how to read on. */
+export type Older = () => Promise<{ blocks: Block[]; older: Older | undefined }>;
 
 export class Transcript {
   #blocks: Block[] = [];
@@ -22,6 +27,9 @@ export class Transcript {
   #rows: (Block | undefined)[] = [];
   #height = 1;
   #sinceTrim = 0;
+  #reading = false;
+  /** Reads what comes before all that is held; undefined: nothing does. */
+  older: Older | undefined;
 
   get blocks(): readonly Block[] {
     return this.#blocks;
@@ -45,6 +53,7 @@ export class Transcript {
   }
 
   clear(): void {
+    this.older = undefined;
     this.#blocks = [];
     this.#anchor = undefined;
     this.#chosen = undefined;
@@ -57,6 +66,7 @@ export class Transcript {
     for (const block of this.#blocks.slice(0, from)) weight -= block.weight;
     while (weight > MOST_WEIGHT && from < this.#blocks.length - 100) weight -= this.#blocks[from++]?.weight ?? 0;
     if (from === 0) return;
+    this.older = undefined;
     // The note that stands for what was dropped before goes with it.
     this.#blocks = [new NoteBlock("What came before is in the store: /tree shows it."), ...this.#blocks.slice(from)];
     if (this.#anchor && !this.#blocks.includes(this.#anchor.block)) this.#anchor = undefined;
@@ -127,6 +137,28 @@ export class Transcript {
       from = 0;
     }
     return lines.length < height ? undefined : { lines, rows };
+  }
+
+  /** Puts what comes before at the top, once somebody is near it; what is looked at stays where it is. */
+  async readOlder(): Promise<void> {
+    const { older } = this;
+    if (!older || this.#reading || this.#blocks.length >= MOST_BLOCKS) return;
+    this.#reading = true;
+    try {
+      const part = await older();
+      // Another conversation has come meanwhile.
+      if (this.older !== older) return;
+      this.older = part.older;
+      this.#blocks = [...part.blocks, ...this.#blocks];
+    } finally {
+      this.#reading = false;
+    }
+  }
+
+  /** Something above the window has not been read yet, and the window is near it. */
+  get wantsOlder(): boolean {
+    if (this.older === undefined || this.#reading || !this.#anchor) return false;
+    return this.#blocks.indexOf(this.#anchor.block) < NEAR;
   }
 
   /** Up by rows (down where negative). */

@@ -1,0 +1,147 @@
+/**
+ * Changes of files as a diff that people read: what a tool told of its change, and where nobody kept that (another
+ * process, an old turn), what the arguments of the call say by themselves.
+ *
+ * Invariant: every line of a file keeps its mark before it, so that no text can pass for another; all of it was
+ * cleaned. Both kinds look the same.
+ */
+import { wrapTextWithAnsi } from "@earendil-works/pi-tui";
+import { unifiedDiff } from "../../util/diff.ts";
+import type { Canvas } from "./block.ts";
+import { clean } from "./clean.ts";
+import type { Look } from "./style.ts";
+
+/** Characters of a text up to which differences are looked for. */
+const MOST = 200_000;
+
+interface Edit {
+  old: string;
+  fresh: string;
+  all: boolean;
+}
+
+/** What the arguments of an `edit` or a `write` change; undefined where they are none, or say more than that. */
+export interface Change {
+  path: string;
+  edits: Edit[];
+}
+
+export function changeOf(tool: string, text: string): Change | undefined {
+  if (tool !== "edit" && tool !== "write") return undefined;
+  try {
+    const values = JSON.parse(text) as Record<string, unknown>;
+    const { file_path: path, ...rest } = values;
+    if (typeof path !== "string") return undefined;
+    if (tool === "write") {
+      const { content, ...more } = rest;
+      if (typeof content !== "string" || Object.keys(more).length > 0) return undefined;
+      return { path, edits: [{ old: "", fresh: content, all: false }] };
+    }
+    const { edits = [rest], ...more } = Array.isArray(rest.edits) ? rest : {};
+    if (!Array.isArray(edits) || Object.keys(more).length > 0) return undefined;
+    const read = edits.map(editOf);
+    return read.every((one) => one !== undefined) ? { path, edits: read } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function editOf(value: unknown): Edit | undefined {
+  if (value === null || typeof value !== "object") return undefined;
+  const { old_string: old, new_string: fresh, replace_all: all = false, ...more } = value as Record<string, unknown>;
+  if (typeof old !== "string" || typeof fresh !== "string" || typeof all !== "boolean") return undefined;
+  return Object.keys(more).length > 0 ? undefined : { old, fresh, all };
+}
+
+/** As unified diff, without the places in the file, which nobody knows. */
+export function diffOf({ path, edits }: Change): string {
+  const parts = edits.map(({ old, fresh, all }) => {
+    const lines = unifiedDiff(path, old.slice(0, MOST), fresh.slice(0, MOST)).split("\n").slice(3);
+    return [`@@${all ? " everywhere" : ""}`, ...lines.map((line) => (line.startsWith("@@") ? "@@" : line))].join("\n");
+  });
+  return parts.join("\n");
+}
+
+/** All of it, line by line with its mark, for whoever decides about it: nothing is left out. */
+export function wholeOf(tool: string, { edits }: Change): string[] {
+  return edits.flatMap(({ old, fresh, all }, index) => {
+    if (tool === "write") {
+      const lines = fresh.split("\n");
+      const ends = lines.at(-1) === "";
+      return [
+        ...(ends ? lines.slice(0, -1) : lines).map((line) => `+${line}`),
+        ...(ends ? [] : ["@@ no newline at its end"]),
+      ];
+    }
+    const [before, after] = [old.split("\n"), fresh.split("\n")];
+    let start = 0;
+    while (start < before.length && start < after.length && before[start] === after[start]) start++;
+    let end = 0;
+    const most = Math.min(before.length, after.length) - start;
+    while (end < most && before.at(-1 - end) === after.at(-1 - end)) end++;
+    const head = all ? ["@@ everywhere in the file"] : index > 0 ? ["@@"] : [];
+    return [
+      ...head,
+      ...before.slice(0, start).map((line) => ` ${line}`),
+      ...before.slice(start, before.length - end).map((line) => `-${line}`),
+      ...after.slice(start, after.length - end).map((line) => `+${line}`),
+      ...before.slice(before.length - end).map((line) => ` ${line}`),
+    ];
+  });
+}
+
+/** A line of a change wrapped to a width: only its first row has the mark, in the first column. */
+export function wrappedLine(raw: string, width: number, look: Look): string[] {
+  if (raw.startsWith("@@")) return [look.dim(placeText(raw))];
+  const [mark = " ", text] = [raw[0], raw.slice(1)];
+  const paint = mark === "+" ? look.green : mark === "-" ? look.red : look.dim;
+  const rows = wrapTextWithAnsi(clean(text), Math.max(4, width - 2));
+  return (rows.length > 0 ? rows : [""]).map((row, index) => paint(`${index === 0 ? mark : " "} ${row}`));
+}
+
+/** Lines of a unified diff, cut to the width: `most` of them, and how many are left out. */
+export function diffLines(diff: string, canvas: Canvas, most: number): string[] {
+  const { look } = canvas;
+  const all = bodyOf(diff.slice(0, MOST * 2));
+  // What begins at the beginning needs no word about it.
+  const from = /^@@(?:$| -\d+(?:,\d+)? \+1[, ])/.test(all[0] ?? "") ? 1 : 0;
+  const shown = all.slice(from, from + most).map((raw) => diffLine(raw, canvas));
+  const hidden = all.length - from - shown.length;
+  if (hidden > 0) shown.push(look.dim(`… ${hidden} more line${hidden === 1 ? "" : "s"}`));
+  return shown.map((line) => `  ${look.dim("│")} ${line}`);
+}
+
+/** Without the names of the file: the line above has it. */
+function bodyOf(diff: string): string[] {
+  const lines = diff.trimEnd().split("\n");
+  return /^--- /.test(lines[0] ?? "") && /^\+\+\+ /.test(lines[1] ?? "") ? lines.slice(2) : lines;
+}
+
+function diffLine(raw: string, { width, look }: Canvas): string {
+  if (raw.startsWith("@@")) return look.dim(placeText(raw));
+  const line = cut(raw, width - 4);
+  if (raw.startsWith("+")) return look.green(line);
+  return raw.startsWith("-") ? look.red(line) : look.dim(line);
+}
+
+/** "⋯ line 12" of "@@ -10,3 +12,4 @@". */
+function placeText(raw: string): string {
+  const line = /^@@ -\d+(?:,\d+)? \+(\d+)/.exec(raw)?.[1];
+  return line === undefined ? `⋯${clean(raw.slice(2, 40))}` : `⋯ line ${line}`;
+}
+
+function cut(text: string, length: number): string {
+  const line = clean(text.slice(0, length * 4)).trimEnd();
+  return line.length > length ? `${line.slice(0, Math.max(1, length - 1))}…` : line;
+}
+
+/** How much is added and taken away: "+3 −1"; empty where it is no diff. */
+export function sizeText(diff: string, { look }: Pick<Canvas, "look">): string {
+  const lines = bodyOf(diff.slice(0, MOST * 2));
+  const added = lines.filter((line) => line.startsWith("+")).length;
+  const taken = lines.filter((line) => line.startsWith("-")).length;
+  const more = /^… \d+ more lines$/.test(lines.at(-1) ?? "") ? look.dim("…") : "";
+  return [added > 0 ? look.green(`+${added}`) : "", taken > 0 ? look.red(`−${taken}`) : "", more]
+    .filter((text) => text !== "")
+    .join(" ");
+}
