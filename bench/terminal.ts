@@ -9,7 +9,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type Terminal, TuiAltScreen } from "@earendil-works/pi-tui";
-import { SaidBlock } from "../src/doors/tui/block.ts";
+import { loadMarkdown, SaidBlock } from "../src/doors/tui/block.ts";
 import { Reader } from "../src/doors/tui/reader.ts";
 import { Screen } from "../src/doors/tui/screen.ts";
 import { lookFor } from "../src/doors/tui/style.ts";
@@ -147,6 +147,7 @@ function* answer(deltas: number): Generator<NewEvent> {
 export const terminalScreen: Measurement = {
   name: "terminal-screen",
   async run({ quick }) {
+    await loadMarkdown();
     return [latency(quick ? 200 : 1_000), ...hour(quick ? 72_000 : 720_000)];
   },
 };

@@ -5,7 +5,7 @@
  * one any more fails the build instead of being changed wrongly.
  */
 import { readFileSync } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import type { Plugin } from "esbuild";
 
 /** Our pools never speak HTTP/2 (`allowH2: false`), and `node:http2` would cost every start several milliseconds. */
@@ -81,4 +81,29 @@ const commanderWithoutProcesses = changed("commander-without-processes", /comman
   ],
 ]);
 
-export const plugins: Plugin[] = [withoutHttp2, onlyEnglish, builtinsAsUsed, commanderWithoutProcesses];
+/** Markdown is loaded after the first frame: the package's index has all of it at once, so it is taken out there. */
+const screenWithoutMarkdown = changed("screen-without-markdown", /[\\/]pi-tui[\\/]dist[\\/]index\.js$/, [
+  [/^export \{ Marked \} from "marked";$/m, ""],
+  [/^export \{ Markdown \} from "\.\/components\/markdown\.js";$/m, ""],
+  [/^export \{ renderLatex \} from "\.\/latex\.js";$/m, ""],
+]);
+
+const markdownAlone: Plugin = {
+  name: "markdown-alone",
+  setup({ onResolve, resolve }) {
+    onResolve({ filter: /^@earendil-works\/pi-tui$/ }, async ({ importer, kind, resolveDir, pluginData }) => {
+      if (pluginData === "found" || !/[\\/]tui[\\/]markdown\.ts$/.test(importer)) return undefined;
+      const { path, errors } = await resolve("@earendil-works/pi-tui", { kind, resolveDir, pluginData: "found" });
+      return errors.length > 0 ? { errors } : { path: join(dirname(path), "components", "markdown.js") };
+    });
+  },
+};
+
+export const plugins: Plugin[] = [
+  withoutHttp2,
+  onlyEnglish,
+  builtinsAsUsed,
+  commanderWithoutProcesses,
+  screenWithoutMarkdown,
+  markdownAlone,
+];

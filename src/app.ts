@@ -374,7 +374,7 @@ class Builder {
       reload: () => this.#reload(),
       tracer: this.tracer,
       redact: this.redact,
-      models: async () => (await this.#now.registry()).list(),
+      models: async (asked) => (await this.#now.registry()).list(asked),
       skills: async () => (await this.#now.skills()).map(({ name, description }) => ({ name, description })),
       hub: () => this.#hubView(settings),
       onElicitation: (listener) => listening(this.#askListeners, listener),

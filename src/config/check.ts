@@ -7,7 +7,7 @@
 import { hash } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { RotundaError } from "../types/error.ts";
+import { RotundaError, toRotundaError } from "../types/error.ts";
 import type { Json, JsonObject } from "../types/json.ts";
 import { canonicalJson } from "../util/canonical.ts";
 import type { ConfigFile } from "./files.ts";
@@ -35,9 +35,22 @@ export async function checked(file: ConfigFile, raw: JsonObject, stateDirectory:
       remedy: "docs/configuration.md names every key.",
     });
   }
+  if (result.data.schedules) await checkSchedules(file, result.data.schedules);
   // A file whose values the schema had to convert is read through it every time.
   if (canonicalJson(result.data as unknown as Json) === text) remember(path, [fingerprint, ...known].slice(0, KEPT));
   return result.data;
+}
+
+/** The schema cannot say what an expression is, or which time zones this machine knows. */
+async function checkSchedules(file: ConfigFile, schedules: NonNullable<RawConfig["schedules"]>): Promise<void> {
+  const { nextMoment } = await import("../util/cron.ts");
+  for (const { name, cron, timezone } of schedules) {
+    await nextMoment(cron, timezone).catch((thrown: unknown) => {
+      const { message, remedy } = toRotundaError(thrown);
+      const details = remedy === undefined ? {} : { remedy };
+      throw new RotundaError("config_invalid", `${file.path}: schedule ${name}: ${message}`, details);
+    });
+  }
 }
 
 function readFingerprints(path: string): string[] {

@@ -200,7 +200,10 @@ const mcpDoor = z.strictObject({
 
 const schedule = z.strictObject({
   name: z.string().min(1).max(100),
-  cron: z.string().min(1).describe("Minute hour day month weekday, or @daily"),
+  cron: z
+    .string()
+    .min(1)
+    .describe("Minute hour day month weekday, with seconds in front where there are six, or @daily"),
   timezone: z.string().min(1).optional().describe("As Europe/Paris. Default UTC"),
   input: z.string().min(1).describe("What is asked each time"),
   profile: z.string().min(1).optional(),

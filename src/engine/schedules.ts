@@ -44,12 +44,16 @@ export async function startDue(
   return started;
 }
 
-/** Makes the schedules of a configuration the stored ones; those that are in it no more are gone. */
+/**
+ * Makes the schedules of a configuration the stored ones; those that are in it no more are gone. One that can never be
+ * due is stored with the reason, which is told, and keeps no other from being stored.
+ */
 export async function syncConfigured(
   store: Store,
   configured: readonly ScheduleConfig[],
   workspace: string,
   now: number,
+  tell: (text: string) => void,
 ): Promise<void> {
   const stored = (await store.schedules()).filter((one) => one.configured && one.request.workspace === workspace);
   for (const { name, cron, timezone, ...request } of configured) {
@@ -57,14 +61,17 @@ export async function syncConfigured(
     const wanted = { ...request, workspace };
     const same =
       known?.cron === cron && known.timezone === timezone && JSON.stringify(known.request) === JSON.stringify(wanted);
-    if (same) continue;
+    // What was at fault may be mended elsewhere: a system learns new time zones.
+    if (same && known.nextAt !== null) continue;
     const { timezone: _before, ...rest } = known ?? {
       id: newId("sched", now),
       lastResponseId: null,
       lastAt: null,
       createdAt: now,
     };
-    const nextAt = await nextMoment(cron, timezone, now);
+    const due = await nextMoment(cron, timezone, now).catch((thrown: unknown) => toRotundaError(thrown).message);
+    const error = typeof due === "string" ? due : null;
+    if (error !== null) tell(`schedule ${name} never starts anything: ${error}`);
     const made = {
       owner: LOCAL,
       name,
@@ -72,8 +79,8 @@ export async function syncConfigured(
       request: wanted,
       enabled: true,
       configured: true as const,
-      nextAt,
-      error: null,
+      nextAt: typeof due === "string" ? null : due,
+      error,
     };
     await store.saveSchedule({ ...rest, ...made, ...(timezone !== undefined && { timezone }) });
   }

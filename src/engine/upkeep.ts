@@ -25,7 +25,10 @@ export function createUpkeep(parts: EngineParts, { history, budgets, runs, resum
       return resume(id, approver);
     },
     startDue: (start) => startDue(parts.store, parts.now(), start),
-    syncSchedules: (configured, workspace) => syncConfigured(parts.store, configured, workspace, parts.now()),
+    syncSchedules: (configured, workspace) => {
+      const tell = (text: string) => parts.notify({ responseId: null, level: "error", topic: "engine", text });
+      return syncConfigured(parts.store, configured, workspace, parts.now(), tell);
+    },
     async prune(options) {
       const pruned = await prune(parts, options);
       history.forget();

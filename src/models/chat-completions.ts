@@ -74,7 +74,7 @@ function parseUrl(text: string, config: ModelConfig): URL {
 }
 
 /** Names and values in turn, as the dispatcher takes them. */
-function headersOf(config: ModelConfig): string[] {
+export function headersOf(config: ModelConfig): string[] {
   const given = new Map<string, string>();
   for (const [name, value] of Object.entries(config.headers ?? {})) given.set(name.toLowerCase(), value);
   // An empty `api-key` header asks for the key there too, as Azure takes it.

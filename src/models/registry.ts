@@ -44,7 +44,8 @@ export interface ModelRegistry {
    * that the environment has a key for, the id of an agent, `demo`. No name: the default. Rejects with `model_not_found`.
    */
   get(id?: string): Promise<Model>;
-  list(): Promise<ModelInfo[]>;
+  /** `ask`: what comes of asking each endpoint stands in `answer`. */
+  list(options?: { ask?: boolean }): Promise<ModelInfo[]>;
   /** Adds a library's model; the first one added is the default. An id that is taken is replaced. */
   register(model: Model): void;
   /** Closes all connections. */
@@ -114,7 +115,7 @@ class Registry implements ModelRegistry {
     return model;
   }
 
-  async list(): Promise<ModelInfo[]> {
+  async list({ ask = false }: { ask?: boolean } = {}): Promise<ModelInfo[]> {
     const first = await this.#defaultId();
     const infos: ModelInfo[] = [];
     const add = (id: string, model: string, baseUrl: string | null, origin: ModelInfo["origin"]) =>
@@ -131,7 +132,17 @@ class Registry implements ModelRegistry {
       if (!infos.some((info) => info.id === id)) add(id, command, null, "agent");
     }
     if (!infos.some(({ id }) => id === "demo")) add("demo", "demo", null, "demo");
+    if (ask) await this.#ask(infos.filter(({ origin }) => /^(?:config|environment|local)$/.test(origin)));
     return infos;
+  }
+
+  async #ask(infos: readonly ModelInfo[]): Promise<void> {
+    const { askEndpoints } = await import("./ask-endpoints.ts");
+    const asked = await Promise.all(infos.map(async (info) => ({ info, config: await this.#configFor(info.id) })));
+    await askEndpoints(
+      this.#http,
+      asked.flatMap(({ info, config }) => (config ? [{ info, config }] : [])),
+    );
   }
 
   async #agents(): Promise<AgentConfig[]> {

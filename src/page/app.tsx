@@ -9,7 +9,7 @@ import { HelpSheet } from "./help.tsx";
 import { Icon } from "./icons.tsx";
 import { drawerOpen, helpOpen } from "./overlays.ts";
 import { Link, place } from "./router.tsx";
-import { approvals, conversations, followNews, outdated, readAll } from "./shared.ts";
+import { approvals, conversations, elicitations, followNews, outdated, readAll } from "./shared.ts";
 import { listenToKeys } from "./shortcuts.ts";
 import { Sidebar, titleOf } from "./sidebar.tsx";
 import { SignIn } from "./sign-in.tsx";
@@ -34,7 +34,7 @@ const loaded = new Cell<Readonly<Record<string, View>>>({});
 
 /** Shown in the title of the tab, beside the number of questions that wait. */
 function useTitle(title: string): void {
-  const waiting = useCell(approvals).length;
+  const waiting = useCell(approvals).length + useCell(elicitations).length;
   useEffect(() => {
     document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${title === "" ? "Rotunda" : `${title} · Rotunda`}`;
   }, [title, waiting]);
@@ -85,11 +85,11 @@ const adopted = new Set<string>();
 
 function Body(): ComponentChildren {
   const { path } = useCell(place);
-  const [, name = "", id = "", other = ""] = path.split("/").map(decodeURIComponent);
+  const [, name = "", id = "", other = ""] = path.split("/").map(decoded);
   if (name === "" || name === "c" || name === "r") {
     return <Chatting conversation={name === "c" ? id : null} response={name === "r" ? id : null} />;
   }
-  if (views[name]) return <Lazy name={name} id={id} other={other} />;
+  if (Object.hasOwn(views, name)) return <Lazy name={name} id={id} other={other} />;
   return (
     <div class="view">
       <h1>There is nothing here</h1>
@@ -98,6 +98,15 @@ function Body(): ComponentChildren {
       </p>
     </div>
   );
+}
+
+/** A part of the address that is no text stands for nothing. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return "";
+  }
 }
 
 /** A fault of one view leaves the rest of the page as it is; going elsewhere begins anew. */

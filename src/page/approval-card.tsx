@@ -53,7 +53,7 @@ export function ApprovalCard({
           <Visible text={label} />
         </code>
         <span class="quiet">?</span>
-        {pending && <span class="approval-why"> It asks because {pending.why}.</span>}
+        {pending && <span class="approval-why"> It asks because {shown(pending.why)}.</span>}
       </p>
       <Arguments name={name} written={written} />
       {may("approve") ? (

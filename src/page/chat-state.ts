@@ -9,7 +9,15 @@ import { Cell } from "./cell.ts";
 import { conversations, lookAgain } from "./shared.ts";
 import { pause } from "./stream.ts";
 import { type Turn, type TurnHead, turnOf } from "./turn.ts";
-import { isEnded, type Part, type TreeNode, type WireConversation, type WireResponse, type WireTree } from "./wire.ts";
+import {
+  isEnded,
+  moment,
+  type Part,
+  type TreeNode,
+  type WireConversation,
+  type WireResponse,
+  type WireTree,
+} from "./wire.ts";
 
 export interface ChatPath {
   /** Ids of responses, the oldest first. */
@@ -76,6 +84,7 @@ export class Chat {
     try {
       const tree = await askJson<WireTree>(`/v1/tree?${query}`);
       const ids = await pathTo(this.conversation ? tree.current : this.response, tree);
+      if (this.conversation) ids.push(...(await this.#failed(this.conversation, ids.at(-1) ?? null, tree)));
       // Another look was begun later.
       if (number !== this.#number) return;
       this.#take(tree, ids);
@@ -84,6 +93,24 @@ export class Chat {
       if (number === this.#number) this.problem.set(error instanceof Error ? error.message : String(error));
     }
     this.loaded.set(true);
+  }
+
+  /**
+   * The answer behind the path that failed, where it was the last thing that happened: a conversation goes on from
+   * before it, but whoever asked wants to see what became of it.
+   */
+  async #failed(conversation: string, last: string | null, tree: WireTree): Promise<string[]> {
+    if (last === null) {
+      type Answer = { data: WireResponse[] };
+      const { data } = await askJson<Answer>("/v1/responses?status=failed&limit=50").catch(
+        (): Answer => ({ data: [] }),
+      );
+      const first = data.find((one) => one.conversation?.id === conversation && one.previous_response_id === null);
+      return first ? [first.id] : [];
+    }
+    const behind = tree.nodes.filter((node) => node.previous_response_id === last && node.caller === null);
+    const newest = behind.sort((a, b) => moment(a.created_at) - moment(b.created_at)).at(-1);
+    return newest?.status === "failed" && newest.conversation_id === conversation ? [newest.id] : [];
   }
 
   #take(tree: WireTree, ids: string[]): void {

@@ -14,6 +14,7 @@ import { goTo } from "./router.tsx";
 import { changes } from "./shared.ts";
 import { cancelTurn, type Turn, turnOf } from "./turn.ts";
 import { TurnItems, TurnView } from "./turn-view.tsx";
+import { Problem } from "./view.tsx";
 import { Welcome } from "./welcome.tsx";
 
 interface Properties {
@@ -61,12 +62,23 @@ export function ChatView({ conversation, response, onAdopt }: Properties) {
     sessionStorage.setItem(`rotunda.draft.${turn.head.value?.previous ?? "new"}`, text);
     goTo(turn.head.value?.previous ? `/r/${turn.head.value.previous}` : "/");
   };
+  const [refused, setRefused] = useState("");
+  /** A conversation stands before an answer that failed: the same is sent there once more, pictures included. */
+  const again = (turn: Turn) => {
+    if (chat.conversation === null || turn !== last) return edit(turn);
+    const attachments = turn.input.value.flatMap(({ type, role, content = [] }) =>
+      type === "message" && role === "user" ? content : [],
+    );
+    setRefused("");
+    send({ text: "", attachments }, true).catch((error: unknown) => setRefused(words(error)));
+  };
   return (
     <PathContext.Provider value={chat.path}>
       <ItemsContext.Provider value={TurnItems}>
         <div class="chat">
           {(path.ids.length > 0 || problem !== "") && <ChatHead chat={chat} />}
-          <Turns chat={chat} onBranch={branch} onEdit={edit} />
+          <Turns chat={chat} onBranch={branch} onEdit={edit} onAgain={again} />
+          <Problem text={refused} />
           {problem !== "" && (
             <p class="problem" role="alert">
               {problem}
@@ -95,19 +107,21 @@ interface TurnsProperties {
   chat: Chat;
   onBranch: (turn: Turn) => void;
   onEdit: (turn: Turn) => void;
+  onAgain: (turn: Turn) => void;
 }
 
-function Turns({ chat, onBranch, onEdit }: TurnsProperties) {
+function Turns({ chat, onBranch, onEdit, onAgain }: TurnsProperties) {
   const path = useCell(chat.path);
   const shown = useCell(chat.shown);
   const sending = useCell(chat.sending);
   const box = useRef<HTMLDivElement>(null);
-  const actions = useRef({ onBranch, onEdit });
-  actions.current = { onBranch, onEdit };
+  const actions = useRef({ onBranch, onEdit, onAgain });
+  actions.current = { onBranch, onEdit, onAgain };
   const stable = useMemo(
     () => ({
       onBranch: (turn: Turn) => actions.current.onBranch(turn),
       onEdit: (turn: Turn) => actions.current.onEdit(turn),
+      onAgain: (turn: Turn) => actions.current.onAgain(turn),
     }),
     [],
   );

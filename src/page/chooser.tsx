@@ -1,6 +1,7 @@
 /** Who answers next: a profile, and a model if not its own. Invariant: a choice holds for the chat that it was made in. */
 import { Cell, useCell } from "./cell.ts";
 import { models, profiles } from "./shared.ts";
+import { shown } from "./visible.tsx";
 
 export interface Chosen {
   /** Empty: as the server does by default. */
@@ -35,7 +36,7 @@ export function Chooser({ name }: { name: string }) {
         <option value="">default agent</option>
         {agents.map((id) => (
           <option key={id} value={id}>
-            {id}
+            {shown(id)}
           </option>
         ))}
       </select>
@@ -48,7 +49,7 @@ export function Chooser({ name }: { name: string }) {
         <option value="">its model</option>
         {known.map(({ id }) => (
           <option key={id} value={id}>
-            {id}
+            {shown(id)}
           </option>
         ))}
       </select>

@@ -9,6 +9,7 @@ import { words } from "./api.ts";
 import { type Attachment, attach } from "./attachments.ts";
 import { Chooser } from "./chooser.tsx";
 import { Icon } from "./icons.tsx";
+import { shown } from "./visible.tsx";
 import type { Part } from "./wire.ts";
 
 export interface Written {
@@ -40,6 +41,9 @@ function draft(name: string, text?: string): string {
   return "";
 }
 
+/** Files of drafts, while the page is open. */
+const kept = new Map<string, readonly Attachment[]>();
+
 interface Writing {
   attachments: readonly Attachment[];
   problem: string;
@@ -53,7 +57,7 @@ function useWriting(
   { name, disabled, given, onSend }: Properties,
   field: { current: HTMLTextAreaElement | null },
 ): Writing {
-  const [attachments, setAttachments] = useState<readonly Attachment[]>([]);
+  const [attachments, setAttachments] = useState<readonly Attachment[]>(kept.get(name) ?? []);
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
   useEffect(() => {
@@ -61,7 +65,15 @@ function useWriting(
     if (!area) return;
     area.value = given?.text ?? draft(name);
     if (given || matchMedia("(hover: hover)").matches) area.focus({ preventScroll: true });
+    // Whatever takes the chat away (another view, the end of the session), the draft is kept.
+    return () => {
+      if (area.value !== "") draft(name, area.value);
+    };
   }, [name, given, field]);
+  useEffect(() => {
+    if (attachments.length > 0) kept.set(name, attachments);
+    else kept.delete(name);
+  }, [name, attachments]);
   const add = (files: Iterable<File>) => {
     for (const file of files) {
       attach(file).then(
@@ -86,6 +98,7 @@ function useWriting(
       .catch((error: unknown) => {
         // Nothing that was written is lost.
         if (area.value === "") area.value = written.text;
+        draft(name, area.value);
         setProblem(words(error));
       })
       .finally(() => setBusy(false));
@@ -221,9 +234,9 @@ function AttachmentList({
       {attachments.map(({ key, name, size, part }) => (
         <li key={key}>
           {part.image_url !== undefined && <img src={part.image_url} alt="" />}
-          <span>{name}</span>
+          <span>{shown(name)}</span>
           <span class="quiet">{Math.max(1, Math.round(size / 1_000)).toLocaleString()} kB</span>
-          <button type="button" class="icon-button" aria-label={`Remove ${name}`} onClick={() => onRemove(key)}>
+          <button type="button" class="icon-button" aria-label={`Remove ${shown(name)}`} onClick={() => onRemove(key)}>
             <Icon name="close" />
           </button>
         </li>

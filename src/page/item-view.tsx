@@ -22,6 +22,8 @@ function Said({ item }: { item: WireItem }) {
   // What was there when it was first drawn is not told.
   reader.current ??= new SentenceReader(growing ? 0 : text.length);
   useEffect(() => announce(reader.current?.read(text, !growing) ?? ""), [text, growing]);
+  // What a crash cut, and was said anew, keeps its place and has no text.
+  if (text === "" && !growing) return null;
   return (
     <div class={growing ? "answer growing" : "answer"}>
       <MarkdownView text={text} growing={growing} />

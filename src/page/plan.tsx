@@ -5,6 +5,7 @@ import { useCell } from "./cell.ts";
 import type { Chat } from "./chat-state.ts";
 import { Todos, todosOf } from "./todos.tsx";
 import type { Turn } from "./turn.ts";
+import { shown } from "./visible.tsx";
 
 export function Plan({ turn }: { chat: Chat; turn: Turn }) {
   const items = useCell(turn.items);
@@ -25,7 +26,7 @@ function PlanOf({ cell }: { cell: Turn["items"]["value"][number] }) {
           Plan {done}/{todos.length}
         </span>
         <progress value={done} max={todos.length} aria-label="Steps done" />
-        <span class="quiet">{doing?.content}</span>
+        <span class="quiet">{shown(doing?.content ?? "")}</span>
       </summary>
       <Todos todos={todos} />
     </details>

@@ -55,7 +55,7 @@ async function resumeSession(): Promise<void> {
   try {
     const headers = csrf === "" ? {} : { "x-rotunda-csrf": csrf };
     const found = await askJson<Session>("/rotunda/session", { headers });
-    session.set(found);
+    take(found);
   } catch (error) {
     if (error instanceof RequestError && error.status === 0) throw error;
     session.set(null);
@@ -65,11 +65,30 @@ async function resumeSession(): Promise<void> {
 export async function signIn(by: { code: string } | { token: string }): Promise<void> {
   const found = await askJson<Session>(SIGN_IN, { body: by });
   remember(found.csrf);
-  session.set(found);
+  if (was !== undefined && was !== found.name) return forget();
+  take(found);
 }
 
 export async function signOut(): Promise<void> {
   await ask("/rotunda/session", { method: "DELETE" }).catch(() => undefined);
   remember(undefined);
-  session.set(null);
+  try {
+    sessionStorage.clear();
+  } catch {
+    // Nothing was kept.
+  }
+  forget();
+}
+
+/** Whose answers the page may remember. */
+let was: string | undefined;
+
+function take(found: Session): void {
+  was = found.name;
+  session.set(found);
+}
+
+/** What was read for one person is not shown to another: the page begins anew. */
+function forget(): void {
+  location.replace("/");
 }

@@ -24,13 +24,16 @@ export const profiles = new Cell<readonly string[]>([]);
 /** Counts up whenever something may have changed: views that have lists of their own look again. */
 export const changes = new Cell(0);
 
-const LISTED = 60;
+/** How many conversations are listed. */
+export const listed = new Cell(60);
+/** There are more than those. */
+export const moreConversations = new Cell(false);
 const PROFILE = "profile/";
 
 async function readConversations(): Promise<void> {
-  const answer = await askJson<{ data: WireConversation[]; conversations?: WireConversation[] }>(
-    `/v1/conversations?limit=${LISTED}`,
-  );
+  type Answer = { data: WireConversation[]; conversations?: WireConversation[]; has_more?: boolean };
+  const answer = await askJson<Answer>(`/v1/conversations?limit=${Math.min(1_000, listed.value)}`);
+  moreConversations.set(answer.has_more === true);
   const previews = new Map(answer.conversations?.map((one) => [one.id, one.preview ?? ""]));
   conversations.set(answer.data.map((one) => ({ ...one, preview: previews.get(one.id) ?? "" })));
 }

@@ -6,7 +6,7 @@ import { dayOf } from "./format.ts";
 import { Icon, type IconName, Logo } from "./icons.tsx";
 import { drawerOpen, helpOpen } from "./overlays.ts";
 import { Link, place } from "./router.tsx";
-import { approvals, conversations, elicitations } from "./shared.ts";
+import { approvals, conversations, elicitations, listed, lookAgain, moreConversations } from "./shared.ts";
 import { shown } from "./visible.tsx";
 import type { WireConversation } from "./wire.ts";
 
@@ -22,12 +22,21 @@ const PLACES: { to: string; icon: IconName; name: string; scope?: string }[] = [
   { to: "/settings", icon: "settings", name: "Settings" },
 ];
 
+/** Conversations that the server lists at once. */
+const MOST = 1_000;
+
 export function titleOf({ title, preview }: WireConversation): string {
   return shown(title || preview || "New chat");
 }
 
 function Conversations() {
   const list = useCell(conversations);
+  const more = useCell(moreConversations);
+  const asked = useCell(listed);
+  const older = () => {
+    listed.set(Math.min(MOST, asked * 4));
+    lookAgain();
+  };
   let day = "";
   return (
     <nav class="conversations" aria-label="Conversations">
@@ -46,6 +55,16 @@ function Conversations() {
           );
         })}
       </ul>
+      {more && asked < MOST && (
+        <button type="button" class="quiet-button older" onClick={older}>
+          Older
+        </button>
+      )}
+      {more && asked >= MOST && (
+        <p class="quiet">
+          The newest {list.length.toLocaleString()}. Older ones: <Link to="/search">Search</Link>.
+        </p>
+      )}
       {list.length === 0 && <p class="quiet">What you talk about appears here.</p>}
     </nav>
   );

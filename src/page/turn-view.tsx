@@ -6,8 +6,9 @@ import { count, duration, exactly, money, shortId, when } from "./format.ts";
 import { Icon } from "./icons.tsx";
 import { Asked, ItemView } from "./item-view.tsx";
 import { memo } from "./memo.ts";
+import { Question } from "./question.tsx";
 import { Link } from "./router.tsx";
-import { approvals } from "./shared.ts";
+import { approvals, elicitations } from "./shared.ts";
 import { StatusMark } from "./status-mark.tsx";
 import type { Turn, TurnHead } from "./turn.ts";
 import { shown } from "./visible.tsx";
@@ -43,7 +44,7 @@ const WHY: Record<string, string> = {
   empty_response: "the model said nothing",
 };
 
-function Ending({ turn, head }: { turn: Turn; head: TurnHead }) {
+function Ending({ turn, head, onAgain }: { turn: Turn; head: TurnHead; onAgain: (turn: Turn) => void }) {
   const [problem, setProblem] = useState("");
   const resume = () => {
     ask(`/v1/responses/${turn.id}/resume`, { method: "POST" }).catch((error: unknown) => setProblem(words(error)));
@@ -51,7 +52,10 @@ function Ending({ turn, head }: { turn: Turn; head: TurnHead }) {
   if (head.status === "failed") {
     return (
       <p class="ending problem" role="alert">
-        {shown(head.error?.message ?? "It failed.")}
+        {shown(head.error?.message ?? "It failed.")}{" "}
+        <button type="button" class="link-button" onClick={() => onAgain(turn)}>
+          Ask again
+        </button>
       </p>
     );
   }
@@ -73,10 +77,12 @@ function Ending({ turn, head }: { turn: Turn; head: TurnHead }) {
 function Working({ turn, head }: { turn: Turn; head: TurnHead }) {
   const lost = useCell(turn.lost);
   const waits = useCell(approvals).some(({ responseId }) => responseId === turn.id);
+  const asked = useCell(elicitations).filter(({ responseIds = [] }) => responseIds.includes(turn.id));
   const items = useCell(turn.items);
   if (lost) return <p class="working">The connection is lost; it is looked for …</p>;
   if (waits) return null;
-  if (head.status === "waiting" && head.error) return <p class="working">Waits: {shown(head.error.message)}</p>;
+  if (asked.length > 0) return asked.map((question) => <Question key={question.id} question={question} />);
+  if (head.status === "waiting" && head.error) return <Waits error={head.error} />;
   if (head.status === "queued" && items.length === 0) return <p class="working">In the queue …</p>;
   return (
     <p class="working">
@@ -85,9 +91,30 @@ function Working({ turn, head }: { turn: Turn; head: TurnHead }) {
   );
 }
 
+/** What it waits for, and how it goes on. */
+function Waits({ error }: { error: NonNullable<TurnHead["error"]> }) {
+  const [, budget = ""] = /^the budget of (\S+) is used up/.exec(error.message) ?? [];
+  const allowed = may("settings") || may("admin");
+  return (
+    <p class="ending">
+      Waits: {shown(error.message)}.{" "}
+      {error.code === "budget_reached" &&
+        (allowed ? (
+          <>
+            <Link to={`/usage?budget=${encodeURIComponent(budget)}`}>Raise the budget</Link>, and it goes on by itself.
+          </>
+        ) : (
+          "It goes on by itself when whoever runs the server raises it."
+        ))}
+    </p>
+  );
+}
+
 export interface TurnActions {
   onBranch: (turn: Turn) => void;
   onEdit: (turn: Turn) => void;
+  /** The same question once more. */
+  onAgain: (turn: Turn) => void;
 }
 
 /** `branches`: how many go on from it. */
@@ -162,7 +189,7 @@ export const TurnView = memo((properties: Properties) => {
       <h2 class="visually-hidden">Turn {shortId(turn.id)}</h2>
       {input.map((item, index) => (item.type === "message" ? <Asked key={index} item={item} /> : null))}
       <TurnItems turn={turn} />
-      {head && <Ending turn={turn} head={head} />}
+      {head && <Ending turn={turn} head={head} onAgain={properties.onAgain} />}
       {open && <Working turn={turn} head={head} />}
       {head && turn.ended && <Foot {...properties} head={head} />}
     </article>

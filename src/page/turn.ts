@@ -50,8 +50,9 @@ export class Turn {
     return value !== undefined && isEnded(value.status);
   }
 
-  /** Once; again only after a failure. */
+  /** Once; again only after a failure. One that runs is followed again: signing in anew ends what was followed. */
   load(): Promise<void> {
+    if (this.head.value !== undefined && !this.ended) this.follow();
     this.#loading ??= this.#load().catch((error: unknown) => {
       this.#loading = undefined;
       this.problem.set(error instanceof Error ? error.message : String(error));
@@ -113,6 +114,7 @@ export class Turn {
   follow(): void {
     if (this.#following) return;
     this.#following = true;
+    this.problem.set("");
     this.#follow()
       .catch((error: unknown) => this.problem.set(error instanceof Error ? error.message : String(error)))
       .finally(() => {
@@ -139,7 +141,7 @@ export class Turn {
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof RequestError && error.status >= 400 && error.status < 500 && error.status !== 429)
-          throw error;
+          throw error.status === 401 ? new Error("The session ended: sign in again, and it goes on.") : error;
         if (document.visibilityState === "visible") this.lost.set(true);
       }
       failures = this.#after > before ? 0 : failures + 1;

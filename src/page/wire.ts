@@ -105,13 +105,26 @@ export interface Elicitation {
   requestedSchema: { properties?: Record<string, ElicitationField>; required?: string[] } | null;
   /** Of a link. */
   url: string | null;
+  /** Whose calls were under way when it was asked. */
+  responseIds?: string[];
 }
 
 export interface ElicitationField {
   type?: string;
   title?: string;
   description?: string;
+  default?: unknown;
+  format?: string;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
   enum?: string[];
+  /** Names of the choices in `enum`, in its order. */
+  enumNames?: string[];
+  oneOf?: { const?: string; title?: string }[];
+  /** Of a list: what may be in it. */
+  items?: { enum?: string[]; anyOf?: { const?: string; title?: string }[] };
 }
 
 /** A node of the tree; times are seconds or milliseconds since the epoch, or ISO texts: read them with `moment`. */

@@ -4,7 +4,7 @@
  * Invariant: whatever is read is read in portions, and others go on between two of them.
  */
 import { setImmediate } from "node:timers/promises";
-import type { Browsing, FoundItem, Search, TreeView, UsageSum } from "../types/browsing.ts";
+import type { Browsing, FoundItem, Search, StoreFacts, TreeView, UsageSum } from "../types/browsing.ts";
 import { RotundaError } from "../types/error.ts";
 import type { Owner } from "../types/response.ts";
 import { excerptOf, hitIn, saidIn } from "./browse-text.ts";
@@ -50,6 +50,8 @@ export interface Range {
 
 /** The statements. */
 export interface BrowseSource {
+  facts(): Promise<StoreFacts>;
+  deleted(part: string): Promise<{ id: string; at: number }[]>;
   /** A response and what it stands on (its parent, else its caller), the nearest first; at most so many. */
   above(id: string, most: number): Promise<LinkRow[]>;
   /** A response and what stands on it, about as far as `most` of them. */
@@ -84,6 +86,14 @@ export class Browser implements Browsing {
 
   constructor(source: BrowseSource) {
     this.#source = source;
+  }
+
+  facts(): Promise<StoreFacts> {
+    return this.#source.facts();
+  }
+
+  deleted(part: string): Promise<{ id: string; at: number }[]> {
+    return this.#source.deleted(part);
   }
 
   // ---- the tree

@@ -11,6 +11,7 @@ import type { DamagedResponse, Examination } from "../types/doctor.ts";
 import type { Item } from "../types/item.ts";
 import { logFaultOf } from "./log-check.ts";
 import { type EntryRow, ERASED, entryOf, hashOf, nodeOf, PLACES, type ResponseRow } from "./rows.ts";
+import { isBusy } from "./sqlite-open.ts";
 
 /** Responses that are looked at before others get their turn. */
 const PORTION = 100;
@@ -31,6 +32,7 @@ export async function examine(path: string, tell: Tell): Promise<Examination> {
     responses: 0,
     conversations: 0,
     unreadable: null,
+    lost: false,
     pages: [],
     damaged: [],
     rows: [],
@@ -50,10 +52,19 @@ export async function examine(path: string, tell: Tell): Promise<Examination> {
     const text = error instanceof Error ? error.message : String(error);
     // Where the pages are broken, what stands on them cannot be counted.
     if (found.pages.length === 0) found.unreadable = text;
+    found.lost = !isBusy(error) && !hasTables(db);
   } finally {
     if (db?.isOpen) db.close();
   }
   return found;
+}
+
+function hasTables(db: DatabaseSync | undefined): boolean {
+  try {
+    return db !== undefined && tablesOf(db).length > 0;
+  } catch {
+    return false;
+  }
 }
 
 export function tablesOf(db: DatabaseSync): string[] {

@@ -1,4 +1,5 @@
 /** Browsing on Postgres. Invariant: of an item no more leaves the database than is looked at. */
+import type { StoreFacts } from "../types/browsing.ts";
 import { LOCAL, type Owner } from "../types/response.ts";
 import {
   type BodyRow,
@@ -31,6 +32,26 @@ export class PostgresBrowseSource implements BrowseSource {
 
   constructor(db: Reader) {
     this.#db = db;
+  }
+
+  async facts(): Promise<StoreFacts> {
+    const [found] = await this.#db.all<Omit<StoreFacts, "server"> & { version: number }>(
+      `SELECT current_setting('server_version_num')::int AS version, count(*)::bigint AS responses,
+         (count(*) FILTER (WHERE status = 'queued' AND ended_at IS NULL))::bigint AS queued
+       FROM {responses} WHERE deleted_at IS NULL`,
+    );
+    const { version = 0, responses = 0, queued = 0 } = found ?? {};
+    return { server: `Postgres ${Math.floor(version / 10_000)}`, responses, queued };
+  }
+
+  deleted(part: string): Promise<{ id: string; at: number }[]> {
+    const start = part.includes("_") ? part : `resp_${part}`;
+    return this.#db.all(
+      `SELECT id, deleted_at AS at FROM {responses} WHERE deleted_at IS NOT NULL
+         AND (right(id, length($1)) = $1 OR left(id, length($2)) = $2) LIMIT 10`,
+      part,
+      start,
+    );
   }
 
   above(id: string, most: number): Promise<LinkRow[]> {

@@ -1,4 +1,5 @@
 /** Browsing on SQLite. Invariant: of an item no more is taken out of the file than is looked at. */
+import type { StoreFacts } from "../types/browsing.ts";
 import { LOCAL, type Owner } from "../types/response.ts";
 import {
   type BodyRow,
@@ -25,11 +26,35 @@ function lastText(role: "user" | "assistant"): string {
     ORDER BY key DESC LIMIT 1)`;
 }
 
+function beginning(part: string): [length: number, text: string] {
+  const start = part.includes("_") ? part : `resp_${part}`;
+  return [start.length, start];
+}
+
 export class SqliteBrowseSource implements BrowseSource {
   readonly #db: SqliteDatabase;
 
   constructor(db: SqliteDatabase) {
     this.#db = db;
+  }
+
+  async facts(): Promise<StoreFacts> {
+    const [found] = this.#db.all<Omit<StoreFacts, "server"> & { version: string }>(
+      `SELECT sqlite_version() AS version, count(*) AS responses, count(*) FILTER (WHERE status = 'queued') AS queued
+       FROM responses WHERE deleted_at IS NULL`,
+    );
+    const { version = "", responses = 0, queued = 0 } = found ?? {};
+    return { server: `SQLite ${version}`, responses, queued };
+  }
+
+  async deleted(part: string): Promise<{ id: string; at: number }[]> {
+    return this.#db.all(
+      `SELECT id, deleted_at AS at FROM responses WHERE deleted_at IS NOT NULL
+         AND (substr(id, ?) = ? OR substr(id, 1, ?) = ?) LIMIT 10`,
+      -part.length,
+      part,
+      ...beginning(part),
+    );
   }
 
   async above(id: string, most: number): Promise<LinkRow[]> {

@@ -144,9 +144,14 @@ export function explain(error: unknown): RotundaError {
     case 13:
       return storageFull(error);
     case 11:
+      return new RotundaError("storage_damaged", `the database is damaged: ${(error as Error).message}`, {
+        cause: error,
+        remedy: "rotunda doctor says what is damaged; rotunda doctor --repair takes it out. Copy the file first.",
+      });
     case 26:
       return new RotundaError("storage_damaged", `the database is damaged: ${(error as Error).message}`, {
         cause: error,
+        remedy: "Restore the file from a backup: its beginning is damaged, and rotunda doctor --repair cannot read it.",
       });
     default:
       return new RotundaError("storage_failed", `the database failed: ${(error as Error).message}`, { cause: error });

@@ -111,7 +111,8 @@ export interface App {
   readonly tracer: Tracer | undefined;
   /** Known secrets of this and all earlier configurations replaced. */
   readonly redact: (text: string) => string;
-  models(): Promise<ModelInfo[]>;
+  /** `ask`: each endpoint is asked for its list of models (GET /models, five seconds); what came of it stands in `answer`. */
+  models(options?: { ask?: boolean }): Promise<ModelInfo[]>;
   /** Skills of the workspace and of the user, in the order of their names. */
   skills?(): Promise<{ name: string; description: string }[]>;
   /** Undefined where no MCP server is configured. */

@@ -63,7 +63,20 @@ export interface UsageSum {
   cost: number;
 }
 
+/** What a doctor tells of a database. */
+export interface StoreFacts {
+  /** "Postgres 15", "SQLite 3.50.1". */
+  server: string;
+  /** Those that were not deleted. */
+  responses: number;
+  /** Of these: accepted, and nobody has begun with them. */
+  queued: number;
+}
+
 export interface Browsing {
+  facts(): Promise<StoreFacts>;
+  /** Deleted responses whose id is, begins or ends so (ten at most), and when they were, in milliseconds since the epoch. */
+  deleted(part: string): Promise<{ id: string; at: number }[]>;
   /** The whole tree that a response stands in, sub-agents included. Undefined: there is no such response. */
   tree(id: string, options: { limit: number; owner?: Owner }): Promise<TreeView | undefined>;
   /** Of responses that there are, by their ids. */

@@ -18,6 +18,8 @@ export interface Examination {
   conversations: number;
   /** Why it cannot even be opened; null where it can. */
   unreadable: string | null;
+  /** Not even its list of tables can be read: nothing of it can be salvaged. */
+  lost: boolean;
   /** What the database's own check says of its pages; empty: they are in order. */
   pages: string[];
   /** Responses whose content is not what was stored. */

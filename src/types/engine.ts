@@ -55,6 +55,8 @@ export interface DirectCallOptions {
   judged?: Pick<Judgement, "effect" | "why">;
   /** Makes the call in the tool's place. */
   perform?: (signal: AbortSignal) => Promise<ToolResult>;
+  /** False: nobody's act, only a look whether the tool works; it is not written into the audit log. Default true. */
+  audited?: boolean;
 }
 
 export interface Judgement {
@@ -93,7 +95,7 @@ export interface Upkeep {
   goOnWithinBudget(id: string, approver?: Approver): Promise<ResponseNode | undefined>;
   /** Starts what is due by schedule; `start` runs a request by the app of its own directory. Resolves with what was started. */
   startDue(start: (request: RunRequest) => Promise<ResponseNode>): Promise<ResponseNode[]>;
-  /** Makes the schedules of a configuration the stored ones of a directory. Throws `usage` where one can never be due. */
+  /** Makes the schedules of a configuration the stored ones of a directory. One that can never be due is told, and keeps no other back. */
   syncSchedules(configured: readonly ScheduleConfig[], workspace: string): Promise<void>;
   /** Deletes what is older than it is to be kept. */
   prune(options?: PruneOptions): Promise<Pruned>;

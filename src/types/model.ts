@@ -173,4 +173,6 @@ export interface ModelInfo {
   /** Where it was found: "config", "environment", "local", "demo"; "agent": another program's agent. */
   origin: "config" | "environment" | "local" | "demo" | "library" | "agent";
   default: boolean;
+  /** What came of asking its endpoint for the list of its models, where that was wanted and it has one. */
+  answer?: { state: "ok" | "warning" | "fault"; text: string };
 }

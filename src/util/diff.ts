@@ -13,13 +13,18 @@ interface Line {
   text: string;
 }
 
-/** The differences of two texts, at most some hundred lines; empty when there are none. */
-export function unifiedDiff(path: string, before: string, after: string): string {
+/**
+ * The differences of two texts, at most some hundred lines; empty when there are none. `whole`: nothing is left out,
+ * neither lines that are the same nor lines beyond those.
+ */
+export function unifiedDiff(path: string, before: string, after: string, whole = false): string {
   if (before === after) return "";
   const lines = compare(split(before), split(after));
-  const shown = hunks(lines);
+  const shown = hunks(lines, whole ? lines.length : CONTEXT);
   const cut =
-    shown.length > MAX_LINES ? [...shown.slice(0, MAX_LINES), `… ${shown.length - MAX_LINES} more lines`] : shown;
+    shown.length > MAX_LINES && !whole
+      ? [...shown.slice(0, MAX_LINES), `… ${shown.length - MAX_LINES} more lines`]
+      : shown;
   return [`--- a/${path}`, `+++ b/${path}`, ...cut].join("\n");
 }
 
@@ -81,11 +86,11 @@ function middle(before: string[], after: string[]): Line[] {
 }
 
 /** Changed lines with the lines around them, and where they are. */
-function hunks(lines: readonly Line[]): string[] {
+function hunks(lines: readonly Line[], context: number): string[] {
   const near = new Uint8Array(lines.length);
   lines.forEach((line, index) => {
     if (line.mark === " ") return;
-    near.fill(1, Math.max(0, index - CONTEXT), index + CONTEXT + 1);
+    near.fill(1, Math.max(0, index - context), index + context + 1);
   });
   const result: string[] = [];
   let old = 1;

@@ -12,6 +12,12 @@ export function durationOf(text: string): number | undefined {
   return milliseconds > 0 ? milliseconds : undefined;
 }
 
+/** As `durationOf`, and seconds too (10s): for what is to begin soon. */
+export function delayOf(text: string): number | undefined {
+  const [, seconds] = /^(\d{1,6})s$/.exec(text.trim()) ?? [];
+  return seconds === undefined ? durationOf(text) : Number(seconds) * 1_000 || undefined;
+}
+
 /** Milliseconds; "forever" and whatever is no length of time: infinity. */
 export function keepOf(text: string): number {
   return durationOf(text) ?? Number.POSITIVE_INFINITY;

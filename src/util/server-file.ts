@@ -21,6 +21,8 @@ export interface ServerFile {
   flags: string[];
   /** The directory that it was started in. */
   workspace: string;
+  /** `databaseFingerprint` of what it works on. */
+  database: string;
 }
 
 function pathIn(stateDirectory: string): string {
@@ -43,7 +45,7 @@ export function readServerFile(stateDirectory: string): ServerFile | undefined {
  */
 export function writeServerFile(
   stateDirectory: string,
-  given: Pick<ServerFile, "url" | "version" | "flags" | "workspace">,
+  given: Pick<ServerFile, "url" | "version" | "flags" | "workspace" | "database">,
 ): () => void {
   if (readServerFile(stateDirectory)) return () => undefined;
   const path = pathIn(stateDirectory);

@@ -66,3 +66,8 @@ export function flatName(namespace: string, name: string): string {
   const safe = whole.replace(/[^A-Za-z0-9_-]/g, "_");
   return safe === whole && safe.length <= 64 ? safe : `${safe.slice(0, 55)}_${hash("sha256", whole).slice(0, 8)}`;
 }
+
+/** "1 response", "2,000 responses". For nouns whose plural ends in s. */
+export function counted(count: number, noun: string): string {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}

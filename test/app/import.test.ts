@@ -138,7 +138,7 @@ describe("SpeakMCP", () => {
     ]) {
       expect(out).toContain(line);
     }
-    expect(err).toContain("SpeakMCP: 1 conversations imported");
+    expect(err).toContain("SpeakMCP: 1 conversation imported");
     expect(here.settingsMode()).toBe(0o600);
     expect(JSON.stringify(here.settings())).not.toContain("sk-of-the-environment");
     const { config } = app;

@@ -45,3 +45,32 @@ test("prune counts first, keep protects a conversation, and what is deleted is g
   expect((await place.run(["prune", "--older-than", "soon"])).code).toBe(2);
   expect((await place.run(["prune", "--json"])).out).toBe('{"deleted":0,"conversations":0}\n');
 });
+
+test("a budget keeps its period, warns of a name that nobody has, and shows whose token it is for", async () => {
+  const place = await priced();
+  const set = async (...words: string[]) => (await place.run(["budget", "set", ...words])).err;
+  expect(await set("profile/general", "--cost", "5", "--per", "day")).toBe("Set: profile/general  $5 per day\n");
+  expect(await set("profile/general", "--tokens", "200000")).toBe("Set: profile/general  200,000 tokens per day\n");
+  expect(await set("profile/general", "--tokens", "1", "--per", "total")).toContain("1 token in all");
+  for (const key of ["profile/nope", "model/nope", "token/nope"]) {
+    const { code, err } = await place.run(["budget", "set", key, "--cost", "1"]);
+    expect([code, err]).toEqual([0, expect.stringContaining(`Warning: there is no ${key.replace("/", " ")} now`)]);
+    expect(err).toContain(`Set: ${key}`);
+  }
+  await place.run(["token", "add", "phone"]);
+  expect(await set("token/phone", "--cost", "1")).not.toContain("Warning");
+  expect((await place.run(["budget"])).out).toMatch(/^token\/\w+ phone {2}\$0 of \$1$/m);
+  await place.run(["token", "revoke", "phone"]);
+  expect((await place.run(["budget"])).out).toMatch(/^token\/\w+ phone \(revoked\) {2}\$0 of \$1$/m);
+});
+
+test("a conversation that there is not is called so, and a keep of seconds is none", async () => {
+  const place = await priced();
+  await place.run(["chat", "--conversation", "bird", "one"]);
+  for (const name of ["nobird", "bird2", "no bird"]) {
+    const { code, err } = await place.run(["keep", name, "3d"]);
+    expect([code, err]).toEqual([2, `rotunda: there is no conversation ${name}\n`]);
+  }
+  expect((await place.run(["keep", "bird", "30s"])).err).toContain("is no length of time");
+  expect((await place.run(["keep", "bird", "3d"])).code).toBe(0);
+});

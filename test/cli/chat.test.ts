@@ -207,7 +207,10 @@ describe("approvals at the command line", () => {
     const approved = await run(["approve", id]);
     expect(approved).toMatchObject({ code: 0, out: expect.stringContaining("DEMO") });
     expect(readFileSync(join(workspace, "notes.txt"), "utf8")).toBe("hello\n");
-    expect(await run(["deny", id])).toMatchObject({ code: 1, err: expect.stringContaining("already been answered") });
+    expect(await run(["deny", id])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("has already been answered: allowed by cli, 20"),
+    });
   });
 
   test("the answer to a response that has returned starts its child", async () => {

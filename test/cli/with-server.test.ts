@@ -147,3 +147,17 @@ test("a stranger cannot name a directory", async () => {
   });
   expect(answer.status).toBe(403);
 });
+
+test("a server on another database is named, and gets no turn that nobody here would find", async () => {
+  const upstream = await endpoint([{ text: "here" }]);
+  const at = home();
+  configure(at, upstream.url);
+  await startServer(at);
+  const file = join(at.environment.ROTUNDA_HOME ?? "", "server.json");
+  const server = JSON.parse(readFileSync(file, "utf8")) as object;
+  writeFileSync(file, JSON.stringify({ ...server, database: "another one" }));
+  const chat = await at.run(["chat", "Hello"]);
+  expect(chat).toMatchObject({ code: 0, out: "here\n" });
+  expect(chat.err).toContain("works on another database");
+  expect((await at.run(["log"])).err).toContain("works on another database");
+});

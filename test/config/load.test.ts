@@ -226,3 +226,20 @@ test("F2 --api-base-url and --api-key make a model, or change the one that --mod
     { id: "main", model: "big", baseUrl: "http://127.0.0.1:9/v1", apiKey: "flag-key" },
   ]);
 });
+
+test.each([
+  ["an expression", { cron: "99 7 * * 1-5" }, '"99 7 * * 1-5" (UTC) is no schedule'],
+  ["a time zone", { cron: "@daily", timezone: "Europe/Pariss" }, 'the time zone "Europe/Pariss" is unknown'],
+])("%s that is none is refused with the name of its schedule", async (_, wrong, why) => {
+  const here = place();
+  const good = { name: "good", cron: "30 0 7 * * *", timezone: "Europe/Paris", input: "hello" };
+  here.put("work/rotunda.json", { schedules: [good] });
+  await here.trust();
+  expect((await here.load()).schedules).toEqual([good]);
+  here.put("work/rotunda.json", { schedules: [good, { name: "brief", input: "hello", ...wrong }] });
+  await expect(here.load()).rejects.toMatchObject({
+    code: "config_invalid",
+    message: expect.stringMatching(/rotunda\.json: schedule brief: /),
+  });
+  await expect(here.load()).rejects.toMatchObject({ message: expect.stringContaining(why) });
+});

@@ -87,10 +87,10 @@ describe("export and import", () => {
   test("one conversation, from stdout to stdin", async () => {
     const { at, tree } = await grown();
     const written = await at.run(["export", tree.head.slice(-8)]);
-    expect(written.err).toContain("5 responses, 1 conversations");
+    expect(written.err).toContain("5 responses, 1 conversation");
     const other = home();
     const took = await other.run(["import", "-"], { input: written.out });
-    expect(took.out).toBe("+ 5 responses\n+ 1 conversations\n");
+    expect(took.out).toBe("+ 5 responses\n+ 1 conversation\n");
     expect(await (await storeOf(other)).node(tree.branch)).toBeUndefined();
     const whole = await at.run(["export", "work", "--tree"]);
     expect((await other.run(["import", "-"], { input: whole.out })).out).toContain(
@@ -106,7 +106,7 @@ describe("export and import", () => {
     const other = home();
     expect((await other.run(["import", file, "--content-only"])).out).toBe("");
     expect((await other.run(["token", "list", "--json"])).out).toBe("[]\n");
-    expect((await other.run(["import", file])).out).toContain("+ 1 tokens");
+    expect((await other.run(["import", file])).out).toContain("+ 1 token");
     expect(JSON.parse((await other.run(["token", "list", "--json"])).out)).toMatchObject([{ name: "phone" }]);
     expect((await other.run(["audit"])).out).toContain("rotunda export");
   });
@@ -214,7 +214,7 @@ describe("move", () => {
     expect(out).toContain("+ 7 responses\n+ 2 conversations\n");
     expect(out).toContain("it has not ended (it is in_progress)");
     expect(err).toContain("7 were read back");
-    expect(err).toContain("database: copy.db");
+    expect(err).toContain("rotunda move --from copy.db --to sqlite");
     const other = await openSqliteStore(join(at.workspace, "copy.db"));
     later(() => other.close());
     expect(await view(other, living)).toEqual(before);
@@ -240,8 +240,11 @@ describe("move", () => {
     expect(await previousOf(there, said.out)).toBe(tree.head);
     const back = home();
     const moved = await back.run(["move", "work", "--from", address, "--to", "sqlite"]);
-    expect(moved.out).toBe("+ 6 responses\n+ 1 conversations\n");
+    expect(moved.out).toBe("+ 6 responses\n+ 1 conversation\n");
     expect(moved.err).not.toContain("secret-of-tests");
+    // What it says to set must be something that can be set.
+    expect(moved.err).toContain("take `database:` (or ROTUNDA_DATABASE) out");
+    expect(moved.err).not.toContain("database: sqlite");
     const copied = await storeOf(back);
     const { response_id: id } = JSON.parse(said.out);
     expect((await copied.conversation("work"))?.head).toBe(id);

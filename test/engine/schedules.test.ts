@@ -1,6 +1,7 @@
 /** Schedules: each moment that is due starts one response, whoever looks. */
 import { expect, test } from "vitest";
 import { createEngine } from "../../src/engine/engine.ts";
+import { syncConfigured } from "../../src/engine/schedules.ts";
 import type { Schedule } from "../../src/types/schedule.ts";
 import { nextMoment } from "../../src/util/cron.ts";
 import { engineWith, later, modelOf, say } from "../support.ts";
@@ -110,7 +111,50 @@ test("expressions: time zones count, over a change of the clocks too; what is no
   const march = Date.UTC(2030, 2, 30, 12);
   expect(await nextMoment("0 7 * * *", "Europe/Paris", march)).toBe(Date.UTC(2030, 2, 31, 5));
   expect(await nextMoment("0 7 * * *", "Europe/Paris", march - 86_400_000)).toBe(Date.UTC(2030, 2, 30, 6));
-  for (const [cron, zone] of [["nonsense"], ["99 * * * *"], ["* *"], ["0 7 * * *", "Mars/Olympus"], [""]]) {
+  expect(await nextMoment("30 0 7 * * *", "UTC", march)).toBe(Date.UTC(2030, 2, 31, 7, 0, 30));
+  for (const [cron, zone] of [
+    ["nonsense"],
+    ["99 * * * *"],
+    ["* *"],
+    ["0 7 * * *", "Mars/Olympus"],
+    [""],
+    ["0 0 7 * * * *"],
+  ]) {
     await expect(nextMoment(cron ?? "", zone)).rejects.toMatchObject({ code: "usage" });
   }
+});
+
+test("of the configuration's schedules one that can never be due keeps no other back, and is told", async () => {
+  const { clock, engine, store, tick } = await fixture(scheduleOf({ enabled: false }));
+  const told: string[] = [];
+  const configured = [
+    { name: "broken", cron: "99 7 * * 1-5", input: "hello" },
+    { name: "nowhere", cron: "@daily", timezone: "Europe/Pariss", input: "hello" },
+    { name: "hourly", cron: "@hourly", input: "hello" },
+  ];
+  await syncConfigured(store, configured, "/work", clock.now, (text) => told.push(text));
+  expect(told).toEqual([
+    expect.stringContaining("schedule broken never starts anything"),
+    expect.stringContaining('the time zone "Europe/Pariss" is unknown'),
+  ]);
+  const stored = new Map((await store.schedules()).map((one) => [one.name, one]));
+  expect(stored.get("broken")).toMatchObject({ nextAt: null, error: expect.stringContaining("is no schedule") });
+  clock.now += 3_600_000;
+  const [started, ...others] = await tick();
+  expect(others).toEqual([]);
+  expect((await engine.wait(started?.id ?? "")).settings.metadata).toMatchObject({
+    schedule: stored.get("hourly")?.id,
+  });
+  // Mended, it is due again.
+  await syncConfigured(
+    store,
+    [{ name: "broken", cron: "@daily", input: "hello" }],
+    "/work",
+    clock.now,
+    () => undefined,
+  );
+  expect((await store.schedules()).find(({ name }) => name === "broken")).toMatchObject({
+    nextAt: Date.UTC(2030, 0, 8),
+    error: null,
+  });
 });

@@ -76,3 +76,15 @@ test("only settings and admin see and set budgets; what names nothing is refused
   await served.fetch("/v1/budgets", { method: "PUT", json: { for: "all", cost: 1, per: "month" } });
   expect((await served.fetch("/v1/budgets?for=all", { method: "DELETE" })).status).toBe(200);
 });
+
+test("without a period a budget keeps the one that it has, set or configured; a new one is for ever", async () => {
+  const served = await serve([{ text: "hello" }], {
+    config: { budgets: [{ for: "profile/plan", cost: 1, per: "month" }] },
+  });
+  const put = async (json: object) => (await served.fetch("/v1/budgets", { method: "PUT", json })).json();
+  expect(await put({ for: "profile/general", tokens: 100, per: "day" })).toMatchObject({ per: "day" });
+  expect(await put({ for: "profile/general", tokens: 200 })).toMatchObject({ per: "day", limits: { tokens: 200 } });
+  expect(await put({ for: "profile/general", tokens: 200, per: "total" })).toMatchObject({ per: "total" });
+  expect(await put({ for: "profile/plan", cost: 2 })).toMatchObject({ per: "month" });
+  expect(await put({ for: "all", cost: 2 })).toMatchObject({ per: "total" });
+});

@@ -1,4 +1,5 @@
 /** The rest of what people do at the screen: questions of servers, rules that are learned, commands. */
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { UpstreamRequest, UpstreamStep } from "../../src/testing/upstream.ts";
@@ -154,6 +155,31 @@ describe.skipIf(!hasTmux)("approvals", () => {
   });
 });
 
+describe.skipIf(!hasTmux)("long conversations", () => {
+  test("V1 of 1,000 turns the newest are there at once, and the first ones on scrolling up", async () => {
+    const { at } = await place([{ text: "Never." }]);
+    const file = join(at.workspace, "..", "long.json");
+    const messages = Array.from({ length: 2_000 }, (_, index) => ({
+      id: `m${index}`,
+      role: index % 2 === 0 ? "user" : "assistant",
+      content: index % 2 === 0 ? `question ${index / 2}` : `Answer ${(index - 1) / 2}, **long** enough.`,
+      timestamp: 1_700_000_000_000 + index * 1_000,
+    }));
+    const whole = { id: "conv_1700000000000_long", title: "long", createdAt: 1, updatedAt: 2, messages };
+    writeFileSync(file, JSON.stringify(whole));
+    expect(await at.run(["import", file])).toMatchObject({ code: 0 });
+    const terminal = new Terminal(at, ["chat", "--continue"]);
+    await terminal.shows(/❯ question 999\n\n● Answer 999, long enough\./);
+    // A few turns are read, not all of them.
+    for (let page = 0; page < 400 && !terminal.screen().includes("❯ question 0\n"); page++) {
+      terminal.press(...Array.from({ length: 8 }, () => "PageUp"));
+    }
+    await terminal.shows(/❯ question 0\n\n● Answer 0, long/);
+    terminal.press("End");
+    await terminal.shows("● Answer 999");
+  });
+});
+
 describe.skipIf(!hasTmux)("commands", () => {
   test("V7 /compact sums up, and what follows goes on from the summary", async () => {
     const { at, upstream } = await place([
@@ -186,7 +212,7 @@ describe.skipIf(!hasTmux)("commands", () => {
     const terminal = new Terminal(at, ["chat"], { rows: 40 });
     await terminal.shows("new conversation");
     terminal.say("/hub");
-    await terminal.shows(/asking +\w+ +stdio/);
+    await terminal.shows(/asking +\w+ · stdio/);
     terminal.say("/tools");
     await terminal.shows("tools available.");
     await terminal.shows(/asking__confirm/);

@@ -1,12 +1,17 @@
 /** Events as blocks: what streams is cut where nobody sees it, and what is held is bounded. */
+import { stripVTControlCharacters } from "node:util";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
-import { AnswerBlock, type Canvas, SaidBlock } from "../../src/doors/tui/block.ts";
+import { beforeAll, describe, expect, test } from "vitest";
+import { AnswerBlock, type Canvas, loadMarkdown, SaidBlock } from "../../src/doors/tui/block.ts";
 import { briefArguments } from "../../src/doors/tui/call-block.ts";
+import { changeOf, diffLines, diffOf, wholeOf, wrappedLine } from "../../src/doors/tui/change.ts";
 import { Reader } from "../../src/doors/tui/reader.ts";
 import { lookFor } from "../../src/doors/tui/style.ts";
 import { Transcript } from "../../src/doors/tui/transcript.ts";
 import type { RunEvent } from "../../src/types/event.ts";
+import type { McpCallItem } from "../../src/types/item.ts";
+
+beforeAll(loadMarkdown);
 
 const canvas: Canvas = { width: 80, look: lookFor(false), now: 0 };
 
@@ -83,6 +88,64 @@ describe("an answer that streams", () => {
     transcript.follow();
     expect(transcript.draw(canvas, 10).join("\n")).toContain("more 49");
   });
+});
+
+describe("many calls in a row", () => {
+  const call = (index: number, name: string, input: object): McpCallItem => ({
+    type: "mcp_call",
+    id: `mcp_${index}`,
+    status: "completed",
+    server_label: "rotunda",
+    name,
+    arguments: JSON.stringify(input),
+    output: "done",
+    error: null,
+    approval_request_id: null,
+  });
+
+  test("those that lie back become one line, which opens; changes of files stay", () => {
+    const transcript = new Transcript();
+    const items = Array.from({ length: 200 }, (_, index) =>
+      index === 100
+        ? call(index, "write", { file_path: "a.txt", content: "one\n" })
+        : call(index, "grep", { pattern: `cart${index}` }),
+    );
+    new Reader(transcript).readAll(items);
+    expect(transcript.blocks.length).toBeLessThan(60);
+    const shown = stripVTControlCharacters(transcript.draw(canvas, 100).join("\n"));
+    expect(shown).toMatch(/✓ 100 calls grep 100\n✓ write a\.txt {2}\+1\n {2}│ \+ one\n✓ \d+ calls grep/);
+    expect(shown).toContain("✓ grep cart199");
+    transcript.toggleAll();
+    const opened = stripVTControlCharacters(transcript.blocks.flatMap((block) => block.lines(canvas)).join("\n"));
+    for (const index of [0, 99, 101, 199]) expect(opened).toContain(`✓ grep cart${index}`);
+  });
+});
+
+test("a call's arguments are shown as a change where they are nothing else", () => {
+  const edits = [
+    { old_string: "a\nb\nc\n", new_string: "a\nB\nc\n" },
+    { old_string: "x", new_string: "y", replace_all: true },
+  ];
+  const edit = changeOf("edit", JSON.stringify({ file_path: "f.js", edits }));
+  expect(edit && diffLines(diffOf(edit), canvas, 50).map(stripVTControlCharacters)).toEqual(
+    ["  a", "- b", "+ B", "  c", "⋯ everywhere", "- x", "+ y"].map((line) => `  │ ${line}`.trimEnd()),
+  );
+  expect(edit && wholeOf(edit)).toEqual([" a", "-b", "+B", " c", "@@ everywhere in the file", "-x", "+y"]);
+  const write = changeOf("write", '{"content":"+one\\n-two","file_path":"f"}');
+  expect(write && wholeOf(write)).toEqual(["++one", "+-two", "@@ without a line break at its end"]);
+  const ending = changeOf("edit", '{"file_path":"f","old_string":"a\\n","new_string":"a"}');
+  expect(ending && wholeOf(ending)).toEqual([" a", "@@ without a line break at its end"]);
+  // What it does not know is not left out: then all of it is shown as it is.
+  expect(changeOf("write", '{"content":"x","file_path":"f","mode":"0777"}')).toBeUndefined();
+  expect(changeOf("files__write", '{"content":"x","file_path":"f"}')).toBeUndefined();
+});
+
+test("a long line of a change never looks like two", () => {
+  const rows = wrappedLine(`+${"word ".repeat(30)}- and no line of its own`, 40, canvas.look).map(
+    stripVTControlCharacters,
+  );
+  expect(rows.length).toBeGreaterThan(3);
+  expect(rows.filter((row) => /^[+-]/.test(row))).toHaveLength(1);
 });
 
 test("a call is told by the arguments that say most", () => {

@@ -223,18 +223,21 @@ function quoted(text: string): string {
 const START = "(?<=^|[^0-9A-Za-z.;[]|\\u001b\\[[0-9;]*m)";
 const ID = new RegExp(`${START}(?=[a-z0-9]*\\d)[0-9a-hjkmnp-tv-z]{8}(?![0-9A-Za-z])`, "gm");
 /** Where one stands for certain: it may have no digit. */
-const PLACED =
-  /(?<=\b(?:at|with|before|--from) )[0-9a-hjkmnp-tv-z]{8}\b|[0-9a-hjkmnp-tv-z]{8}(?= · (?:first|second) · )/g;
+const PLACED = /(?<=(?:\b|[0-9]m)(?:at|with|before|--from) |· (?:first|second) · )[0-9a-hjkmnp-tv-z]{8}\b/g;
 const TIME = new RegExp(`${START}(?:\\d+m \\d\\ds|\\d+(?:\\.\\d)?m?s)(?![0-9A-Za-z])`, "gm");
 
 /** Ids, times and what turns are not compared. */
 export function masked(screen: string): string {
-  return screen
-    .replace(PLACED, "IDENTITY")
-    .replace(ID, "IDENTITY")
-    .replace(TIME, "TIME")
-    .replace(/[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]/g, "*")
-    .replace(/\d{4}-\d\d-\d\d \d\d:\d\d/g, "DATE")
-    .replace(/Rotunda \d+\.\d+\.\d+/, "Rotunda VERSION")
-    .replace(/[ \t]+$/gm, "");
+  return (
+    screen
+      .replace(PLACED, "IDENTITY")
+      .replace(ID, "IDENTITY")
+      .replace(TIME, "TIME")
+      // A thought of a moment has no time.
+      .replaceAll("thought TIME", "thought")
+      .replace(/[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]/g, "*")
+      .replace(/\d{4}-\d\d-\d\d \d\d:\d\d/g, "DATE")
+      .replace(/Rotunda \d+\.\d+\.\d+/, "Rotunda VERSION")
+      .replace(/[ \t]+$/gm, "")
+  );
 }

@@ -1,5 +1,7 @@
 /** Commands about approvals: approvals, approve, deny. */
+import type { App } from "../../types/app.ts";
 import type { Decision } from "../../types/approval.ts";
+import { RotundaError, toRotundaError } from "../../types/error.ts";
 import { shortId } from "../../util/ids.ts";
 import { outermost } from "../../util/outermost.ts";
 import { oneLine, visible } from "../../util/text.ts";
@@ -41,11 +43,9 @@ export async function decide(
   const app = await context.app();
   const full = await app.engine.resolveId(id, "approval");
   const { reason, scope } = flags;
-  const settled = await app.engine.decide(full, {
-    decision,
-    scope,
-    by: "cli",
-    ...(reason !== undefined && { reason }),
+  const answer = { decision, scope, by: "cli", ...(reason !== undefined && { reason }) };
+  const settled = await app.engine.decide(full, answer).catch(async (thrown: unknown) => {
+    throw await withAnswer(app, full, thrown);
   });
   context.streams.err(`${settled.status}: ${visible(settled.tool)} ${visible(oneLine(settled.arguments, 120))}\n`);
   const top = await outermost(app, settled.responseId);
@@ -54,4 +54,19 @@ export async function decide(
   if (!flags.resume || others > 0) return 0;
   // Asked in another terminal that still lives, or in a server: there it goes on.
   return goOn(context, app, top, flags, (engine, approver) => engine.goOn(full, approver));
+}
+
+/** Whoever comes second wants to know what the first one said. */
+async function withAnswer(app: App, id: string, thrown: unknown): Promise<unknown> {
+  if (toRotundaError(thrown).code !== "approval_settled") return thrown;
+  const approval = await app.store.approval(id);
+  if (!approval) return thrown;
+  const { status, decidedBy, decidedAt, tool, reason } = approval;
+  const by = decidedBy === null ? "" : ` by ${visible(decidedBy)}`;
+  const at = decidedAt === null ? "" : `, ${new Date(decidedAt).toISOString()}`;
+  const why = reason === null ? "" : `: ${oneLine(reason, 200)}`;
+  return new RotundaError(
+    "approval_settled",
+    `${shortId(id)} (${tool}) has already been answered: ${status}${by}${at}${why}`,
+  );
 }

@@ -1,7 +1,7 @@
 /** Commands about the audit log: audit, audit verify. */
 import type { AuditRecord } from "../../types/audit.ts";
 import type { Store } from "../../types/store.ts";
-import { oneLine, visible } from "../../util/text.ts";
+import { counted, oneLine, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
 
 /** Records that are read at a time. */
@@ -47,7 +47,8 @@ export async function auditVerify(context: CommandContext, flags: { json?: boole
   const { store } = await context.app();
   const { records, hash, fault } = await verify(store);
   if (flags.json) context.streams.out(`${JSON.stringify({ records, hash, intact: fault === null, fault })}\n`);
-  else if (fault === null) context.streams.out(`${records} records, the chain is whole; the last hash is ${hash}\n`);
+  else if (fault === null)
+    context.streams.out(`${counted(records, "record")}, the chain is whole; the last hash is ${hash}\n`);
   else context.streams.out(`broken: ${fault}\n`);
   return fault === null ? 0 : 1;
 }

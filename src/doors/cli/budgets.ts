@@ -6,10 +6,12 @@
 import type { App } from "../../types/app.ts";
 import { type Budget, type BudgetLimits, type BudgetPeriod, budgetKey } from "../../types/budget.ts";
 import { RotundaError } from "../../types/error.ts";
+import type { Token } from "../../types/token.ts";
+import { periodOf } from "../../util/budget-period.ts";
 import { shortId } from "../../util/ids.ts";
 import { rootOf } from "../../util/outermost.ts";
 import { readServerFile } from "../../util/server-file.ts";
-import { visible } from "../../util/text.ts";
+import { counted, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
 
 export interface BudgetFlags extends BudgetLimits {
@@ -24,22 +26,31 @@ export async function budgetList(context: CommandContext, flags: { json?: boolea
   if (flags.json) out(`${JSON.stringify(all)}\n`);
   else if (all.length === 0)
     err("No budget is in use. Set one: rotunda budget set profile/general --cost 5 --per day\n");
-  else for (const budget of all) out(`${lineOf(budget)}\n`);
+  else {
+    const tokens = all.some(({ key }) => key.startsWith("token/")) ? await app.store.tokens() : [];
+    for (const budget of all) out(`${lineOf(budget, tokens)}\n`);
+  }
   return 0;
 }
 
-function lineOf({ key, limits, spent, period, set }: Budget): string {
+/** The id of a token tells nobody whose it is. */
+function nameOf(key: string, tokens: readonly Token[]): string {
+  const token = tokens.find(({ id }) => key === `token/${id}`);
+  return token ? `${key} ${token.name}${token.revokedAt === null ? "" : " (revoked)"}` : key;
+}
+
+function lineOf({ key, limits, spent, period, set }: Budget, tokens: readonly Token[]): string {
   const parts: string[] = [];
   if (limits.cost !== undefined) parts.push(`$${Number(spent.cost.toPrecision(4))} of $${limits.cost}`);
   if (limits.tokens !== undefined) parts.push(`${spent.tokens} of ${limits.tokens} tokens`);
   if (limits.seconds !== undefined) parts.push(`${Math.round(spent.seconds)} of ${limits.seconds} s`);
   if (limits.agents !== undefined) parts.push(`${spent.agents} of ${limits.agents} sub-agents`);
   const per = period === "total" ? "" : ` per ${period}`;
-  return `${visible(key)}  ${parts.join(", ") || "no limit"}${per}${set ? "" : "  (configuration)"}`;
+  return `${visible(nameOf(key, tokens))}  ${parts.join(", ") || "no limit"}${per}${set ? "" : "  (configuration)"}`;
 }
 
 export async function budgetSet(context: CommandContext, key: string, flags: BudgetFlags): Promise<number> {
-  const { per = "total", json, cost, tokens, seconds, agents } = flags;
+  const { json, cost, tokens, seconds, agents } = flags;
   const limits = {
     ...(cost !== undefined && { cost }),
     ...(tokens !== undefined && { tokens }),
@@ -52,13 +63,39 @@ export async function budgetSet(context: CommandContext, key: string, flags: Bud
   const app = await context.app();
   const full = await fullKey(app, key);
   const at = Date.now();
+  const per = flags.per ?? (await periodOf(app, full, at)) ?? "total";
   await app.store.saveBudget(full, limits, per, at);
   const details = { budget: full, per, ...limits };
   await app.store.audit({ action: "settings", who: "local", door: "cli", responseId: null, at, details });
   if (json) context.streams.out(`${JSON.stringify({ key: full, per, limits })}\n`);
-  else context.streams.err(`Set: ${visible(full)}\n`);
+  else
+    context.streams.err(`Set: ${visible(full)}  ${limitsText(limits)} ${per === "total" ? "in all" : `per ${per}`}\n`);
+  await warnIfUnknown(context, app, full);
   await tellWaiting(context, app, full);
   return 0;
+}
+
+function limitsText({ cost, tokens, seconds, agents }: BudgetLimits): string {
+  const parts = [
+    ...(cost === undefined ? [] : [`$${cost}`]),
+    ...(tokens === undefined ? [] : [counted(tokens, "token")]),
+    ...(seconds === undefined ? [] : [`${seconds} s`]),
+    ...(agents === undefined ? [] : [counted(agents, "sub-agent")]),
+  ];
+  return parts.join(", ");
+}
+
+/** It may be there tomorrow; mostly it is a typing mistake. */
+async function warnIfUnknown(context: CommandContext, app: App, key: string): Promise<void> {
+  const [kind = "", name = ""] = partsOf(key);
+  const known: Record<string, () => Promise<string[]>> = {
+    profile: async () => (await app.profiles()).map((profile) => profile.name),
+    model: async () => (await app.models()).map((model) => model.id),
+    token: async () => ["local", ...(await app.store.tokens()).map(({ id }) => id)],
+  };
+  const names = await known[kind]?.();
+  if (names && !names.includes(name))
+    context.say("warn", `there is no ${kind} ${name} now: nothing counts for this budget`);
 }
 
 export async function budgetRemove(context: CommandContext, key: string): Promise<number> {
@@ -76,18 +113,25 @@ async function fullKey(app: App, key: string): Promise<string> {
     const remedy = "For example: all, profile/general, token/phone, model/main, response/1a2b3c4d, tree/1a2b3c4d";
     throw new RotundaError("usage", `"${key.slice(0, 60)}" names nothing that a budget can be for`, { remedy });
   }
-  const at = key.indexOf("/");
-  const [kind, name] = [key.slice(0, at), key.slice(at + 1)];
+  const [kind, name] = partsOf(key);
   if (kind === "response" || kind === "tree") {
     const id = await app.engine.resolveId(name, "response");
     return `${kind}/${kind === "tree" ? await rootOf(app, id) : id}`;
   }
   if (kind === "token" && name !== "local") {
-    const token = (await app.store.tokens()).find((one) => one.id === name || one.name === name);
-    if (!token) throw new RotundaError("not_found", `there is no token ${name}`, { remedy: "rotunda token list" });
-    return `token/${token.id}`;
+    const tokens = await app.store.tokens();
+    const named = tokens.filter((one) => one.name === name);
+    // A name may have belonged to others before.
+    const meant = named.find((one) => one.revokedAt === null) ?? named.at(-1);
+    return `token/${tokens.find((one) => one.id === name)?.id ?? meant?.id ?? name}`;
   }
   return key;
+}
+
+/** "profile/general" → its kind and its name. */
+function partsOf(key: string): [kind: string, name: string] {
+  const at = key.indexOf("/");
+  return [key.slice(0, at), key.slice(at + 1)];
 }
 
 async function tellWaiting({ streams }: CommandContext, app: App, key: string): Promise<void> {

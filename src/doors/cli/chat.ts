@@ -1,6 +1,6 @@
 /** `rotunda chat`: a one-shot turn, or a line-by-line conversation at a terminal. */
 import { RotundaError } from "../../types/error.ts";
-import { visible } from "../../util/text.ts";
+import { counted, visible } from "../../util/text.ts";
 import { type CommandContext, interruptible, readPipedInput } from "./context.ts";
 import { type ChatFlags, requestFor, turnOptions } from "./request.ts";
 import { followTurn, startTurn } from "./turn.ts";
@@ -50,7 +50,7 @@ async function tellConfiguration(context: CommandContext, flags: ChatFlags, mode
   const configured = app.config.models.find((one) => one.id === model);
   if (configured) err(`  Base URL: ${visible(configured.baseUrl)}\n`);
   if (configured?.apiKey !== undefined) err(`  API key: ${mask(configured.apiKey)}\n`);
-  err(`Registered ${tools.length} tools: ${tools.map((tool) => tool.name).join(", ")}\n`);
+  err(`Registered ${counted(tools.length, "tool")}: ${tools.map((tool) => tool.name).join(", ")}\n`);
   for (const server of (await app.hub())?.servers() ?? []) {
     if (server.state === "failed" || server.state === "needs_login")
       err(`MCP server ${visible(server.name)} ${server.state}: ${visible(server.error ?? "no reason given")}\n`);

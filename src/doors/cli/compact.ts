@@ -4,7 +4,7 @@ import { RotundaError } from "../../types/error.ts";
 import type { CompactionItem } from "../../types/item.ts";
 import { LOCAL, type ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
-import { visible } from "../../util/text.ts";
+import { counted, visible } from "../../util/text.ts";
 import { type CommandContext, interruptible } from "./context.ts";
 
 export interface CompactFlags {
@@ -81,7 +81,11 @@ async function tell(context: CommandContext, app: App, node: ResponseNode, json:
   } else if (item) {
     out(`${visible(item.summary)}\n`);
     const items = item.covers?.items ?? 0;
-    err(errStyle.dim(`${items} items summed up; they stay in the tree. Response ID: ${shortId(node.id)}\n`));
+    err(
+      errStyle.dim(
+        `${counted(items, "item")} summed up; ${items === 1 ? "it stays" : "they stay"} in the tree. Response ID: ${shortId(node.id)}\n`,
+      ),
+    );
   } else if (node.status === "completed") err("There is nothing to sum up.\n");
   if (node.error && !json) err(`${errStyle.red("error:")} ${visible(node.error.message)} [${node.error.code}]\n`);
   if (node.status === "completed") return 0;

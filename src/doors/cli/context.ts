@@ -10,6 +10,8 @@ import type { Approver } from "../../types/engine.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { Notice } from "../../types/event.ts";
 import type { ResponseNode } from "../../types/response.ts";
+import { databaseFingerprint } from "../../util/fingerprint.ts";
+import { readServerFile } from "../../util/server-file.ts";
 import { visible } from "../../util/text.ts";
 import type {
   AcpFlags,
@@ -67,6 +69,10 @@ export interface ContextOptions {
   logFormat: LogFormat;
 }
 
+const OTHER_DATABASE =
+  "the server of this machine works on another database than this command: what one of them stores the other does not " +
+  "see. Name one for both: database: … in rotunda.yaml, or ROTUNDA_DATABASE";
+
 export function createContext(makers: Makers, options: ContextOptions): CommandContext {
   const { env: environment } = process;
   const streams: Streams = {
@@ -88,8 +94,14 @@ export function createContext(makers: Makers, options: ContextOptions): CommandC
     streams,
     interactive: process.stdin.isTTY === true && process.stderr.isTTY === true,
     app(flags = {}) {
-      if (!made) given = flags;
-      made ??= makers.app(flags, hearing, workspace);
+      if (made) return made;
+      given = flags;
+      made = makers.app(flags, hearing, workspace).then((app) => {
+        const server = flags.queued ? undefined : readServerFile(app.stateDirectory);
+        const same = !server || server.database === databaseFingerprint(app.config.database);
+        if (!same) hearing({ responseId: null, level: "warn", topic: "config", text: OTHER_DATABASE });
+        return app;
+      });
       return made;
     },
     async appFor(node) {

@@ -17,8 +17,9 @@ interface Talk {
 export async function converse(context: CommandContext, flags: ChatFlags): Promise<number> {
   const app = await context.app(flags);
   const { err } = context.streams;
-  if (app.config.servers.length > 0) err("Connected to MCP servers. Type /quit to exit, /clear to reset history.\n");
-  else err("Type /quit to exit, /clear to reset history, /model NAME to switch, /tree to see the conversation.\n");
+  if (app.config.servers.length > 0) err("Connected to MCP servers. ");
+  err("Type /quit to exit, /clear to reset history, /model NAME to switch, /tree to see the conversation, ");
+  err("/compact to sum it up, /help.\n");
   const talk: Talk = { flags, last: undefined };
   for (;;) {
     const line = await readLine("you> ");

@@ -19,25 +19,33 @@ export function progress({ streams: { err } }: CommandContext): (responses: numb
 }
 
 const words = {
-  responses: "responses",
-  conversations: "conversations",
-  tokens: "tokens, which work here as they did there",
-  rules: "learned rules",
-  budgets: "budgets, with what is used of them",
-  usage: "days of use by tokens",
-  schedules: "schedules",
-  idempotency: "idempotency keys",
-  audit: "records of the audit log",
+  responses: noun("response"),
+  conversations: noun("conversation"),
+  tokens: (count: number) =>
+    count === 1 ? "token, which works here as it did there" : "tokens, which work here as they did there",
+  rules: noun("learned rule"),
+  budgets: (count: number) => (count === 1 ? "budget, with what is used of it" : "budgets, with what is used of them"),
+  usage: (count: number) => `${count === 1 ? "day" : "days"} of use by tokens`,
+  schedules: noun("schedule"),
+  idempotency: noun("idempotency key"),
+  audit: (count: number) => `${count === 1 ? "record" : "records"} of the audit log`,
 } as const;
+
+function noun(one: string): (count: number) => string {
+  return (count) => (count === 1 ? one : `${one}s`);
+}
 
 /** What came and what was known; what stays out. */
 export function tellTarget(context: CommandContext, target: CopyTarget, redact: (text: string) => string): void {
   const { out } = context.streams;
   for (const table of ["responses", ...copiedTables] as const) {
     const { pasted, known, moved } = target.counts[table];
-    const rest = [moved > 0 ? `${moved} went on` : "", known > 0 ? `${known} were here already` : ""].filter(Boolean);
+    const rest = [
+      moved > 0 ? `${moved} went on` : "",
+      known > 0 ? `${known} ${known === 1 ? "was" : "were"} here already` : "",
+    ].filter(Boolean);
     if (pasted + moved + known > 0) {
-      out(`+ ${pasted} ${words[table]}${rest.length > 0 ? ` (${rest.join(", ")})` : ""}\n`);
+      out(`+ ${pasted} ${words[table](pasted)}${rest.length > 0 ? ` (${rest.join(", ")})` : ""}\n`);
     }
   }
   for (const { what, to } of target.renamed)

@@ -6,7 +6,8 @@
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { toRotundaError } from "../../types/error.ts";
-import { matchesName } from "../../util/text.ts";
+import { counted, matchesName } from "../../util/text.ts";
+import { withoutPassword } from "./address.ts";
 import type { CommandContext } from "./context.ts";
 
 export interface Finding {
@@ -16,9 +17,10 @@ export interface Finding {
   remedy?: string;
 }
 
-export async function checkAll(context: CommandContext): Promise<Finding[]> {
+export async function checkAll(context: CommandContext, { online }: { online: boolean }): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const check of [
+    checkDatabase,
     checkNode,
     checkState,
     checkConfig,
@@ -29,7 +31,7 @@ export async function checkAll(context: CommandContext): Promise<Finding[]> {
     checkHub,
   ]) {
     try {
-      findings.push(...(await check(context)));
+      findings.push(...(await check(context, online)));
     } catch (thrown) {
       const error = toRotundaError(thrown);
       findings.push({
@@ -41,6 +43,16 @@ export async function checkAll(context: CommandContext): Promise<Finding[]> {
     }
   }
   return findings;
+}
+
+/** The built-in one has been examined row by row. */
+async function checkDatabase(context: CommandContext): Promise<Finding[]> {
+  const { config, store } = await context.app();
+  if (config.database === undefined) return [];
+  const { server, responses, queued } = await (await store.browsing()).facts();
+  const waiting = `${queued.toLocaleString("en")} waiting in the queue`;
+  const text = `${withoutPassword(config.database)} (${server}, ${counted(responses, "response")}, ${waiting})`;
+  return [{ name: "database", state: "ok", text }];
 }
 
 async function checkNode(): Promise<Finding[]> {
@@ -88,10 +100,19 @@ async function checkConfig(context: CommandContext): Promise<Finding[]> {
   return findings;
 }
 
-async function checkModels(context: CommandContext): Promise<Finding[]> {
-  const models = await (await context.app()).models();
+async function checkModels(context: CommandContext, online: boolean): Promise<Finding[]> {
+  const models = await (await context.app()).models({ ask: online });
   const real = models.filter((model) => model.origin !== "demo");
-  if (real.length > 0) return [{ name: "models", state: "ok", text: real.map((model) => model.id).join(", ") }];
+  if (real.length > 0) {
+    const how = online ? "" : " (not asked; rotunda doctor --online asks each)";
+    const findings: Finding[] = [
+      { name: "models", state: "ok", text: `configured or found: ${real.map((model) => model.id).join(", ")}${how}` },
+    ];
+    for (const { id, answer } of real) {
+      if (answer) findings.push({ name: `model ${id}`, ...answer });
+    }
+    return findings;
+  }
   const remedy = "export OPENAI_API_KEY=… (or another provider's), start Ollama, or name a model in rotunda.yaml";
   return [{ name: "models", state: "warning", text: "no model found: the built-in demo answers", remedy }];
 }
@@ -122,8 +143,9 @@ async function checkSandbox(context: CommandContext): Promise<Finding[]> {
 
 async function checkSearch(context: CommandContext): Promise<Finding[]> {
   const app = await context.app();
+  const { workspace } = context;
   const input = { pattern: "x{3}", path: ".", file_pattern: "package.json" };
-  const result = await app.engine.call("grep", input, { workspace: context.workspace, by: "doctor" });
+  const result = await app.engine.call("grep", input, { workspace, by: "doctor", audited: false });
   return [
     { name: "search", state: result.isError ? "fault" : "ok", text: result.isError ? result.text : "ripgrep runs" },
   ];
@@ -137,6 +159,6 @@ async function checkHub(context: CommandContext): Promise<Finding[]> {
   return tested.map(({ name, state, toolCount, error }) => ({
     name: `mcp ${name}`,
     state: state === "healthy" ? "ok" : "fault",
-    text: state === "healthy" ? `${toolCount} tools` : `${state}: ${error ?? "no reason given"}`,
+    text: state === "healthy" ? `${counted(toolCount, "tool")}` : `${state}: ${error ?? "no reason given"}`,
   }));
 }

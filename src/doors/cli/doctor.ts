@@ -9,12 +9,13 @@ import { dirname, join } from "node:path";
 import type { DatabaseDoctor, Examination, Repair } from "../../types/doctor.ts";
 import { RotundaError, toRotundaError } from "../../types/error.ts";
 import { readServerFile } from "../../util/server-file.ts";
-import { visible } from "../../util/text.ts";
+import { counted, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
 import type { Finding } from "./doctor-checks.ts";
 
 interface DoctorFlags {
   repair?: boolean;
+  online?: boolean;
   json?: boolean;
   config?: string;
 }
@@ -26,7 +27,9 @@ export async function doctor(context: CommandContext, flags: DoctorFlags): Promi
   const repaired = flags.repair ? await database.repair(progress(context)) : undefined;
   const examined = await database.examine(progress(context));
   const findings = [...checkDatabase(examined, repaired), ...staleFiles(dirname(examined.path))];
-  findings.push(...(await others(context, flags)));
+  // What keeps the database from being opened has been said, with the way out of it.
+  const isSaid = (code: string) => code === "storage_damaged" && findings.some(({ state }) => state === "fault");
+  findings.push(...(await others(context, flags, isSaid)));
   if (flags.json) {
     context.streams.out(`${JSON.stringify(repaired ? { findings, examined, repaired } : { findings, examined })}\n`);
   } else for (const finding of findings) context.streams.out(line(finding, context));
@@ -47,14 +50,19 @@ async function withoutFile(context: CommandContext, flags: DoctorFlags): Promise
 }
 
 /** They need the app, and so a database that can be opened. */
-async function others(context: CommandContext, { config }: DoctorFlags): Promise<Finding[]> {
+async function others(
+  context: CommandContext,
+  { config, online }: DoctorFlags,
+  isSaid: (code: string) => boolean = () => false,
+): Promise<Finding[]> {
   try {
     await context.app(config === undefined ? {} : { config });
   } catch (thrown) {
-    const { message, remedy } = toRotundaError(thrown);
+    const { code, message, remedy } = toRotundaError(thrown);
+    if (isSaid(code)) return [];
     return [{ name: "start", state: "fault", text: message, ...(remedy !== undefined && { remedy }) }];
   }
-  return (await import("./doctor-checks.ts")).checkAll(context);
+  return (await import("./doctor-checks.ts")).checkAll(context, { online: online === true });
 }
 
 function line({ name, state, text, remedy }: Finding, { streams: { outStyle } }: CommandContext): string {
@@ -86,20 +94,23 @@ function checkDatabase(examined: Examination, repaired: Repair | undefined): Fin
   const findings = [...(repaired ? repairs(repaired) : []), ...damages(examined)];
   if (findings.some(({ state }) => state === "fault")) return findings;
   const size = `${megabytes(bytes.file)} and ${megabytes(bytes.log)} of log`;
-  const text = `${path}: ${responses} responses and ${conversations} conversations are what was stored, ${size}`;
+  const text = `${path}: ${counted(responses, "response")} and ${counted(conversations, "conversation")} are what was stored, ${size}`;
   return [...findings, { name, state: "ok", text }];
 }
 
-function damages({ unreadable, pages, damaged, rows, audit }: Examination): Finding[] {
-  const remedy = "rotunda doctor --repair takes it out, keeps it aside and serves the rest. Copy the file first.";
+const REPAIR = "rotunda doctor --repair takes it out, keeps it aside and serves the rest. Copy the file first.";
+const RESTORE = "Restore the file from a backup: rotunda doctor --repair finds nothing in it that it could read.";
+
+function damages({ path, unreadable, lost, pages, damaged, rows, audit }: Examination): Finding[] {
+  const remedy = lost ? RESTORE : REPAIR;
   const fault = (text: string): Finding => ({ name: "database", state: "fault", text, remedy });
   const findings: Finding[] = [];
-  if (unreadable !== null) findings.push(fault(`it cannot be read: ${unreadable}`));
-  if (pages.length > 0) findings.push(fault(`${pages.length} pages or more are damaged: ${pages[0]}`));
+  if (unreadable !== null) findings.push(fault(`${path} cannot be read: ${unreadable}`));
+  if (pages.length > 0) findings.push(fault(`damaged pages (${pages.length} or more): ${pages[0]}`));
   for (const { id, why, logOnly } of damaged.slice(0, 20)) {
     findings.push(fault(`response ${id}: ${why}${logOnly ? " (its items are whole)" : ""}`));
   }
-  if (damaged.length > 20) findings.push(fault(`and ${damaged.length - 20} more responses`));
+  if (damaged.length > 20) findings.push(fault(`and ${counted(damaged.length - 20, "more response")}`));
   if (rows.length > 0) findings.push(fault(`damaged rows: ${rows.slice(0, 20).join(", ")}`));
   if (audit !== null) {
     const text = `the audit log is broken: ${audit}`;
@@ -113,7 +124,7 @@ function repairs({ kept, quarantined, folder, logs, vouched, rows, moved, lost }
   const findings: Finding[] = [];
   const say = (text: string) => void findings.push({ name: "repair", state: "warning", text });
   if (kept !== null) say(`what could be read was copied to a new file; the damaged one is ${kept}`);
-  for (const [table, count] of Object.entries(lost)) say(`${table}: ${count} or more rows could not be read`);
+  for (const [table, count] of Object.entries(lost)) say(`${table}: rows (${count} or more) could not be read`);
   for (const { id, why } of quarantined) say(`response ${id} was taken out: ${why}`);
   for (const id of logs) say(`the log of ${id} was put together anew out of its items`);
   for (const id of vouched) say(`only the hash of ${id} was damaged; a response below it holds the right one`);

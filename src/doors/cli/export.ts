@@ -6,7 +6,7 @@
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { RotundaError } from "../../types/error.ts";
-import { visible } from "../../util/text.ts";
+import { counted, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
 import { CopyWriter } from "./copy-file.ts";
 import { progress, tellLeft } from "./copy-report.ts";
@@ -54,10 +54,11 @@ export async function exportTo(context: CommandContext, wanted: string | undefin
   if (flags.json) say(`${JSON.stringify({ ...counts, digest, left, left_count: leftCount })}\n`);
   else {
     tellLeft(context, source, app.redact, context.streams.err);
-    const other = counts.other === 0 ? "" : ` and ${counts.other} rows of tokens, rules, budgets, schedules, audit log`;
+    const other =
+      counts.other === 0 ? "" : ` and ${counted(counts.other, "row")} of tokens, rules, budgets, schedules, audit log`;
     const where = toFile ? ` to ${visible(flags.output ?? "")}` : "";
     context.streams.err(
-      `Exported${where}: ${counts.responses} responses, ${counts.conversations} conversations${other}. Digest ${digest}\n`,
+      `Exported${where}: ${counted(counts.responses, "response")}, ${counted(counts.conversations, "conversation")}${other}. Digest ${digest}\n`,
     );
   }
   return damaged > 0 ? 1 : 0;

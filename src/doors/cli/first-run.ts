@@ -11,7 +11,7 @@ import type { OtherProgram, SetUp } from "../../types/app.ts";
 import { toRotundaError } from "../../types/error.ts";
 import type { JsonObject } from "../../types/json.ts";
 import { maskSecrets } from "../../util/mask.ts";
-import { oneLine, visible } from "../../util/text.ts";
+import { counted, oneLine, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
 
 /** Left in the state directory by the first look, so that no later start looks again. */
@@ -60,8 +60,8 @@ async function tellFound(context: CommandContext, setUp: SetUp): Promise<OtherPr
   for (const { program, path, servers, conversations, left } of programs) {
     const names = Object.keys(servers);
     const parts = [
-      ...(names.length > 0 ? [`${names.length} MCP server${names.length === 1 ? "" : "s"} (${names.join(", ")})`] : []),
-      ...(conversations > 0 ? [`${conversations} conversations`] : []),
+      ...(names.length > 0 ? [`${counted(names.length, "MCP server")} (${names.join(", ")})`] : []),
+      ...(conversations > 0 ? [`${counted(conversations, "conversation")}`] : []),
     ];
     row("found", `${program}: ${oneLine(parts.join(", ") || "nothing yet", 120)} in ${path}`);
     for (const text of left) row("", oneLine(text, 160));

@@ -7,7 +7,7 @@
 import type { HubView, LoginAnswer, LoginStart } from "../../types/app.ts";
 import { RotundaError } from "../../types/error.ts";
 import { CALLBACK_PATH } from "../../util/callback-page.ts";
-import { visible } from "../../util/text.ts";
+import { counted, visible } from "../../util/text.ts";
 import { type CommandContext, interruptible } from "./context.ts";
 import { openAddress } from "./open-address.ts";
 
@@ -33,7 +33,7 @@ export async function hubLogin(context: CommandContext, name: string, flags: { p
       context.streams.err(`Logged in to ${visible(name)}, and it does not work: ${visible(error ?? state)}\n`);
       return 1;
     }
-    context.streams.out(`Logged in to ${visible(name)}: ${toolCount} tools\n`);
+    context.streams.out(`Logged in to ${visible(name)}: ${counted(toolCount, "tool")}\n`);
     return 0;
   } finally {
     interrupt.dispose();

@@ -1,7 +1,7 @@
 /** Commands about MCP servers: hub list, hub test. */
 import type { HubServerView } from "../../types/app.ts";
 import { RotundaError } from "../../types/error.ts";
-import { visible } from "../../util/text.ts";
+import { counted, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
 
 function remedyOf({ state, name }: HubServerView): string {
@@ -20,7 +20,7 @@ export async function hubList(context: CommandContext, flags: { json?: boolean }
   for (const server of servers) {
     const error = server.error ? `  ${visible(server.error)}` : remedyOf(server);
     context.streams.out(
-      `${visible(server.name)}  ${server.transport}  ${server.state}  ${server.toolCount} tools${error}\n`,
+      `${visible(server.name)}  ${server.transport}  ${server.state}  ${counted(server.toolCount, "tool")}${error}\n`,
     );
   }
   return 0;
@@ -43,7 +43,7 @@ export async function hubTest(
   else {
     for (const { name: server, state, toolCount, error } of tested) {
       context.streams.out(
-        `${state === "healthy" ? "✓" : "✗"} ${visible(server)}  ${state}  ${toolCount} tools  ${visible(error ?? "")}\n`,
+        `${state === "healthy" ? "✓" : "✗"} ${visible(server)}  ${state}  ${counted(toolCount, "tool")}  ${visible(error ?? "")}\n`,
       );
     }
   }

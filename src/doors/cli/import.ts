@@ -12,7 +12,7 @@ import { LOCAL, type ResponseNode } from "../../types/response.ts";
 import type { SettingsFile } from "../../types/settings.ts";
 import { newId } from "../../util/ids.ts";
 import { newProcessName } from "../../util/process-name.ts";
-import { visible } from "../../util/text.ts";
+import { counted, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
 
 export interface ImportFlags {
@@ -49,7 +49,7 @@ export async function importFrom(context: CommandContext, path: string, flags: I
   const known = outcome.known === 0 ? "" : `, ${outcome.known} had been imported before`;
   const done = outcome.dryRun ? "would be imported" : "imported";
   err(
-    `${visible(plan.source)}: ${outcome.conversations} conversations ${done}${known}. Settings: ${app.settings.path}\n`,
+    `${visible(plan.source)}: ${counted(outcome.conversations, "conversation")} ${done}${known}. Settings: ${app.settings.path}\n`,
   );
   return 0;
 }

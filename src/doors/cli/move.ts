@@ -5,7 +5,8 @@
  * comes; what stays behind is named.
  */
 import type { Store } from "../../types/store.ts";
-import { visible } from "../../util/text.ts";
+import { counted, visible } from "../../util/text.ts";
+import { withoutPassword } from "./address.ts";
 import type { CommandContext } from "./context.ts";
 import { outcomeOf, progress, tellLeft, tellTarget } from "./copy-report.ts";
 import { CopySource, selectionOf } from "./copy-source.ts";
@@ -56,14 +57,19 @@ async function moveBetween(
     tellTarget(context, target, plain);
     tellLeft(context, source, plain);
     const { responses } = target.counts;
-    err(`Moved: ${responses.pasted} responses; ${target.verified} were read back, and are what they were.\n`);
-    err("The source stays as it was. To go on with the new database, stop what runs on the old one and set\n");
-    err(`  database: ${visible(withoutPassword(flags.to))}\n`);
+    err(
+      `Moved: ${counted(responses.pasted, "response")}; ${target.verified} ${target.verified === 1 ? "was read back, and is what it was" : "were read back, and are what they were"}.\n`,
+    );
+    err("The source stays as it was. To go on with the new database, stop what runs on the old one\n");
+    err(`${visible(wayOn(flags.to))}\n`);
     if (source.leftCount > 0) err("What stayed behind comes along when it has ended and you move again.\n");
   }
   return source.damaged > 0 ? 1 : 0;
 }
 
-function withoutPassword(address: string): string {
-  return address.replace(/^(\w+:\/\/[^/@:]*):[^@]*@/, "$1:…@").replace(/([?&](?:ssl)?password=)[^&]*/gi, "$1…");
+/** A file is named by no key: the built-in database is the one of the state directory. */
+function wayOn(to: string): string {
+  if (/^[a-z]\w*:\/\//i.test(to)) return `and set\n  database: ${withoutPassword(to)}`;
+  if (to === "sqlite") return "and take `database:` (or ROTUNDA_DATABASE) out: without it the built-in one is used.";
+  return `and take it in: rotunda move --from ${to} --to sqlite`;
 }

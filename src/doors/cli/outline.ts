@@ -3,7 +3,7 @@ import type { App } from "../../types/app.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
 import { isHeld } from "../../util/process-name.ts";
-import { oneLine, visible } from "../../util/text.ts";
+import { counted, oneLine, visible } from "../../util/text.ts";
 
 interface Line {
   node: ResponseNode;
@@ -23,8 +23,8 @@ export async function outline(app: App, responseId: string, here = responseId): 
   const root = await rootOf(app, responseId);
   const lines = await treeLines(app, root);
   const { tokens, cost } = await app.store.usedBelow(root);
-  const total = lines.length > 1 && tokens > 0 ? `  in all: ${usedText({ total_tokens: tokens, cost })}\n` : "";
-  return lines.map((line) => lineText(line, here)).join("") + total;
+  const total = lines.length > 1 && tokens > 0 ? `    in all: ${usedText({ total_tokens: tokens, cost })}\n` : "";
+  return lines.map((line) => lineText(line, here, app.workspace)).join("") + total;
 }
 
 /** The topmost response above this one; one that was deleted is above nothing. */
@@ -84,18 +84,24 @@ async function saidIn(app: App, id: string): Promise<Pick<Line, "question" | "co
 /** "1,234 tokens, $0.0123". */
 export function usedText({ total_tokens, cost }: { total_tokens: number; cost?: number }): string {
   const money = cost === undefined || cost === 0 ? "" : `, $${Number(cost.toPrecision(4))}`;
-  return `${total_tokens.toLocaleString("en")} tokens${money}`;
+  return `${counted(total_tokens, "token")}${money}`;
 }
 
-function lineText({ node, depth, subAgent, question, compacted, interrupted }: Line, here: string): string {
+function lineText(
+  { node, depth, subAgent, question, compacted, interrupted }: Line,
+  here: string,
+  workspace: string,
+): string {
   const mark = node.id === here ? "*" : " ";
   const ended = node.incompleteReason ? `${node.status}: ${node.incompleteReason}` : node.status;
   const state = interrupted ? "interrupted (rotunda resume)" : ended;
   const who = subAgent ? `↳ ${node.profile}` : node.profile;
-  const summed = compacted > 0 ? `  ≡ ${compacted} items summed up` : "";
+  const summed = compacted > 0 ? `  ≡ ${counted(compacted, "item")} summed up` : "";
   const said = node.settings.compact ? "(compact)" : `"${visible(oneLine(question, 60))}"`;
   const text = `${said}${summed}`;
   const used = node.endedAt === null || node.usage.total_tokens === 0 ? "" : `  (${usedText(node.usage)})`;
   const names = visible(`${who}  ${node.model}`);
-  return `${mark} ${"  ".repeat(depth)}${shortId(node.id)}  ${names}  ${state}  ${text}${used}\n`;
+  // What else stands in its tree is mostly of the same directory.
+  const where = depth > 0 || node.workspace === workspace ? "" : `  in ${visible(node.workspace)}`;
+  return `${mark} ${"  ".repeat(depth)}${shortId(node.id)}  ${names}  ${state}  ${text}${used}${where}\n`;
 }

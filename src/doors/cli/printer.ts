@@ -8,7 +8,7 @@ import type { RunEvent } from "../../types/event.ts";
 import type { CompactionItem, Item, McpCallItem } from "../../types/item.ts";
 import type { FullResponse } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
-import { oneLine, visible } from "../../util/text.ts";
+import { counted, oneLine, visible } from "../../util/text.ts";
 import { MarkdownStream } from "./markdown.ts";
 import type { Style } from "./style.ts";
 
@@ -41,6 +41,8 @@ export class TextPrinter implements Printer {
   #section: "none" | "text" | "reasoning" = "none";
   #atLineStart = true;
   #wrote = false;
+  /** What was said last was cut off. */
+  #cut = false;
 
   constructor(streams: Streams, options: TextOptions) {
     this.#streams = streams;
@@ -77,6 +79,8 @@ export class TextPrinter implements Printer {
     this.#section = section;
     if (section === "text" && this.#wrote) this.#streams.out("\n");
     const { errStyle } = this.#streams;
+    if (section === "text" && this.#cut) this.#streams.err(errStyle.yellow("[cut off there; it begins anew]\n"));
+    this.#cut = false;
     if (section === "reasoning")
       this.#streams.err(errStyle.yellow(this.#options.verbose ? "💭 Agent Reasoning\n" : "thinking: "));
     if (section === "text" && this.#options.verbose) this.#streams.err(errStyle.green("💬 Agent Response\n"));
@@ -119,6 +123,7 @@ export class TextPrinter implements Printer {
     else if (item.type === "compaction") this.#compacted(item);
     else if (item.type === "message" && item.role === "assistant") {
       if (this.#section === "text") this.#enter("none");
+      this.#cut = item.status === "incomplete";
     }
   }
 
@@ -126,7 +131,7 @@ export class TextPrinter implements Printer {
   #compacted({ summary, covers }: CompactionItem): void {
     this.#enter("none");
     const { errStyle, err } = this.#streams;
-    const items = covers ? `${covers.items} older items` : "older items";
+    const items = covers ? counted(covers.items, "older item") : "older items";
     err(`${errStyle.cyan("≡ compacted")} ${items} ${errStyle.dim(visible(oneLine(summary, 120)))}\n`);
   }
 
@@ -162,9 +167,11 @@ export class TextPrinter implements Printer {
       err(errStyle.yellow("[degraded: the model could not answer; this was made of the tool results]\n"));
     if (response.error) err(`${errStyle.red("error:")} ${visible(response.error.message)} [${response.error.code}]\n`);
     if (this.#options.verbose) this.#statistics(response, duration);
-    const goOn = response.endedAt === null ? "rotunda resume" : "rotunda chat --from";
-    const how = `${goOn} ${shortId(response.id)}${response.endedAt === null ? "" : ' "…"'}`;
-    err(errStyle.dim(`Response ID: ${response.id} (${response.status}; go on with: ${how})\n`));
+    if (response.error?.code === "storage_damaged")
+      err("  rotunda doctor says what is damaged, and what can be done\n");
+    const how = wayOn(response);
+    const next = how === undefined ? "" : `; go on with: ${how}`;
+    err(errStyle.dim(`Response ID: ${response.id} (${response.status}${next})\n`));
   }
 
   #statistics(response: FullResponse, duration: number): void {
@@ -226,6 +233,14 @@ export class StreamJsonPrinter implements Printer {
   end(): void {
     // The terminal event has said it.
   }
+}
+
+/** From one that has come to nothing there is nothing to go on from: then what it went on from. */
+function wayOn(response: FullResponse): string | undefined {
+  if (response.endedAt === null) return `rotunda resume ${shortId(response.id)}`;
+  const said = finalText(response) !== "" || response.output.some((item) => item.type !== "message");
+  const from = response.status === "completed" || said ? response.id : response.previousResponseId;
+  return from === null ? undefined : `rotunda chat --from ${shortId(from)} "…"`;
 }
 
 function finalText(response: FullResponse): string {

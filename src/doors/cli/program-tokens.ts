@@ -65,7 +65,13 @@ function addBudgets<Options>(program: Command, { act, common, configured, number
     .option("--tokens <count>", "model tokens at most", count)
     .option("--seconds <count>", "time that responses run at most", count)
     .option("--agents <count>", "sub-agents at most", count)
-    .addOption(new Option("--per <period>", "of UTC").choices(["total", "day", "month"]).default("total"))
+    .addOption(
+      new Option("--per <period>", "of UTC (default: as it was; of a new one: total)").choices([
+        "total",
+        "day",
+        "month",
+      ]),
+    )
     .option("--json", "as JSON")
     .addHelpText(
       "after",
@@ -156,9 +162,12 @@ function addSchedules<Options>(program: Command, { act, common, configured }: Wi
     .description("Ask something by the clock")
     .argument("<name>", "what to call it")
     .argument("<prompt...>", "what is asked each time")
-    .option("--cron <expression>", "minute hour day month weekday, or @hourly, @daily, @weekly")
+    .option(
+      "--cron <expression>",
+      "minute hour day month weekday (six fields: seconds in front), or @hourly, @daily, @weekly",
+    )
     .option("--at <time>", "once: 2030-01-31T07:00:00Z")
-    .option("--in <time>", "once: 90m, 12h, 2d")
+    .option("--in <time>", "once: 30s, 90m, 12h, 2d")
     .option("--timezone <name>", "of the expression, as Europe/Paris (default: UTC)")
     .option("--agent <profile>", "who answers")
     .option("--model <id>", "with this model")

@@ -334,6 +334,7 @@ function addSetUp(program: Command, act: Act): void {
   common(program.command("doctor"))
     .description("What works here, what does not, and the line that mends it; the database, page by page")
     .option("--repair", "take out of the database what is damaged, keep it aside, and serve the rest")
+    .option("--online", "ask each model's endpoint for its list of models (GET /models): is it there, is the key right")
     .option("--json", "as JSON")
     .action(async (options) => act(options, async (context) => (await import("./doctor.ts")).doctor(context, options)));
   common(program.command("setup"))

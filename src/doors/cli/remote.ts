@@ -11,7 +11,7 @@ import type { Elicitation, ElicitationAnswer } from "../../types/elicitation.ts"
 import type { Approver, RunRequest } from "../../types/engine.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { ResponseNode } from "../../types/response.ts";
-import { configFingerprint } from "../../util/fingerprint.ts";
+import { configFingerprint, databaseFingerprint } from "../../util/fingerprint.ts";
 import { readLocalToken } from "../../util/local-token.ts";
 import { nodeHttp } from "../../util/node-http.ts";
 import { outermost } from "../../util/outermost.ts";
@@ -25,6 +25,8 @@ export async function startInServer(app: App, request: RunRequest): Promise<Resp
   const server = readServerFile(app.stateDirectory);
   const token = server && readLocalToken(app.stateDirectory);
   if (!server || token === undefined || typeof request.input !== "string") return undefined;
+  // Here nobody would find it.
+  if (server.database !== databaseFingerprint(app.config.database)) return undefined;
   const { input, workspace, previousResponseId, conversation, conversationName, profile, model, settings } = request;
   const { door, queue, idempotency } = request;
   const body = {

@@ -1,13 +1,13 @@
 /** Commands about responses: resume, log, show, cancel. */
 import type { App } from "../../types/app.ts";
 import type { Approver, Engine } from "../../types/engine.ts";
-import { RotundaError } from "../../types/error.ts";
+import { RotundaError, toRotundaError } from "../../types/error.ts";
 import type { Item } from "../../types/item.ts";
-import type { ResponseNode } from "../../types/response.ts";
+import type { FullResponse, ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
 import { outermost } from "../../util/outermost.ts";
 import { isHeld } from "../../util/process-name.ts";
-import { oneLine, visible } from "../../util/text.ts";
+import { counted, oneLine, visible } from "../../util/text.ts";
 import { approverFor, type CommandContext, interruptible } from "./context.ts";
 import { outline, rootOf, treeLines, usedText } from "./outline.ts";
 import { followTurn, type OutputFormat } from "./turn.ts";
@@ -118,13 +118,26 @@ async function rootsFor(app: App, id: string | undefined, limit: number): Promis
   return (await app.store.list({ roots: true, limit })).map((node) => node.id).reverse();
 }
 
+/** Throws `not_found`, which says of one that was deleted that it was. */
+async function found(app: App, id: string): Promise<FullResponse> {
+  try {
+    return await app.engine.get(await app.engine.resolveId(id, "response"));
+  } catch (thrown) {
+    if (toRotundaError(thrown).code !== "not_found") throw thrown;
+    const [gone, other] = await (await app.store.browsing()).deleted(id);
+    if (!gone || other) throw thrown;
+    const day = new Date(gone.at).toISOString().slice(0, 10);
+    throw new RotundaError("not_found", `response ${gone.id} was deleted on ${day}`);
+  }
+}
+
 export async function show(
   context: CommandContext,
   id: string,
   flags: { json?: boolean; full?: boolean },
 ): Promise<number> {
   const app = await context.app();
-  const response = await app.engine.get(await app.engine.resolveId(id, "response"));
+  const response = await found(app, id);
   const { out, outStyle } = context.streams;
   if (flags.json) {
     out(`${JSON.stringify(response)}\n`);
@@ -134,7 +147,7 @@ export async function show(
   const below = await app.store.usedBelow(response.id);
   if (below.responses > 1) {
     const all = usedText({ total_tokens: below.tokens, cost: below.cost });
-    out(`  with all below: ${all} in ${below.responses} responses\n`);
+    out(`  with all below: ${all} in ${counted(below.responses, "response")}\n`);
   }
   for (const item of [...response.input, ...response.output]) {
     const whole = flags.full && item.type === "mcp_call" ? await app.store.output(item.id) : undefined;
@@ -187,7 +200,9 @@ function body(item: Item): string {
       return item.output;
     case "compaction": {
       const { covers } = item;
-      const range = covers ? `[${covers.items} items, ${shortId(covers.from)} to ${shortId(covers.to)}]\n` : "";
+      const range = covers
+        ? `[${counted(covers.items, "item")}, ${shortId(covers.from)} to ${shortId(covers.to)}]\n`
+        : "";
       return `${range}${item.summary}`;
     }
   }

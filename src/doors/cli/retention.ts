@@ -1,7 +1,9 @@
 /** `rotunda prune` and `rotunda keep`: how long what is kept. */
-import { RotundaError } from "../../types/error.ts";
+import type { App } from "../../types/app.ts";
+import { RotundaError, toRotundaError } from "../../types/error.ts";
 import { durationOf, keepPattern } from "../../util/duration.ts";
-import { visible } from "../../util/text.ts";
+import { isIdPart } from "../../util/ids.ts";
+import { counted, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
 
 export interface PruneFlags {
@@ -24,7 +26,7 @@ export async function pruneNow(context: CommandContext, flags: PruneFlags): Prom
   });
   const did = flags.dryRun ? "Would be deleted" : "Deleted";
   if (flags.json) out(`${JSON.stringify(pruned)}\n`);
-  else err(`${did}: ${pruned.deleted} responses, ${pruned.conversations} conversations.\n`);
+  else err(`${did}: ${counted(pruned.deleted, "response")}, ${counted(pruned.conversations, "conversation")}.\n`);
   return 0;
 }
 
@@ -33,11 +35,20 @@ export async function keepConversation(context: CommandContext, conversation: st
   if (!keepPattern.test(time)) throw noTime(time);
   const app = await context.app();
   const named = await app.store.conversation(conversation);
-  const found = named ?? (await app.store.conversation(await app.engine.resolveId(conversation, "conversation")));
-  if (!found) throw new RotundaError("not_found", `there is no conversation ${conversation}`);
+  const id = named || !isIdPart(conversation) ? undefined : await idOf(app, conversation);
+  const found = named ?? (id === undefined ? undefined : await app.store.conversation(id));
+  if (!found) throw new RotundaError("not_found", `there is no conversation ${conversation.slice(0, 100)}`);
   await app.store.saveConversation({ ...found, metadata: { ...found.metadata, keep: time } });
   context.streams.err(`${visible(found.name ?? found.id)} is kept ${time === "forever" ? time : `for ${time}`}.\n`);
   return 0;
+}
+
+/** A name may read like a part of an id: then it is the name that there is not. */
+async function idOf(app: App, part: string): Promise<string | undefined> {
+  return app.engine.resolveId(part, "conversation").catch((thrown: unknown) => {
+    if (toRotundaError(thrown).code === "not_found") return undefined;
+    throw thrown;
+  });
 }
 
 function noTime(text: string): RotundaError {

@@ -6,8 +6,8 @@
 import { RotundaError } from "../../types/error.ts";
 import { LOCAL } from "../../types/response.ts";
 import type { Schedule } from "../../types/schedule.ts";
-import { nextMoment } from "../../util/cron.ts";
-import { durationOf } from "../../util/duration.ts";
+import { checkTimezone, nextMoment } from "../../util/cron.ts";
+import { delayOf } from "../../util/duration.ts";
 import { newId, shortId } from "../../util/ids.ts";
 import { readServerFile } from "../../util/server-file.ts";
 import { oneLine, visible } from "../../util/text.ts";
@@ -37,9 +37,15 @@ export async function scheduleList(context: CommandContext, flags: { json?: bool
 }
 
 function lineOf({ name, cron, enabled, nextAt, request, lastResponseId, error }: Schedule): string {
-  const next = !enabled ? "off" : nextAt === null ? "over" : new Date(nextAt).toISOString();
+  const next = !enabled
+    ? "off"
+    : nextAt === null
+      ? error === null
+        ? "over"
+        : "never"
+      : new Date(nextAt).toISOString();
   const last = lastResponseId === null ? "" : `  last ${shortId(lastResponseId)}`;
-  const why = error === null ? "" : `  could not be started: ${oneLine(error, 80)}`;
+  const why = error === null ? "" : `  could not be started: ${oneLine(error, 140)}`;
   return visible(`${name}  ${cron ?? "once"}  ${next}${last}${why}  "${oneLine(request.input, 50)}"`);
 }
 
@@ -88,13 +94,15 @@ export async function scheduleAdd(
 }
 
 async function momentOf(flags: ScheduleFlags, now: number): Promise<number | null> {
-  if ([flags.cron, flags.at, flags.in].filter((one) => one !== undefined).length !== 1)
-    throw new RotundaError("usage", "when? Give one of --cron, --at and --in");
+  const given = (["cron", "at", "in"] as const).filter((one) => flags[one] !== undefined).map((one) => `--${one}`);
+  if (given.length === 0) throw new RotundaError("usage", "when? Give one of --cron, --at and --in");
+  if (given.length > 1) throw new RotundaError("usage", `only one of ${given.join(" and ")} can be given`);
+  if (flags.timezone !== undefined) checkTimezone(flags.timezone);
   if (flags.cron !== undefined) return nextMoment(flags.cron, flags.timezone, now);
-  const moment = flags.at === undefined ? now + (durationOf(flags.in ?? "") ?? Number.NaN) : Date.parse(flags.at);
+  const moment = flags.at === undefined ? now + (delayOf(flags.in ?? "") ?? Number.NaN) : Date.parse(flags.at);
   if (Number.isFinite(moment)) return moment;
   throw new RotundaError("usage", `${JSON.stringify(flags.at ?? flags.in)} is no time`, {
-    remedy: "--at 2030-01-31T07:00:00Z, or --in 90m, 12h, 2d",
+    remedy: "--at 2030-01-31T07:00:00Z, or --in 30s, 90m, 12h, 2d",
   });
 }
 

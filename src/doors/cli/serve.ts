@@ -6,6 +6,7 @@
  */
 import type { App } from "../../types/app.ts";
 import { toRotundaError } from "../../types/error.ts";
+import { databaseFingerprint } from "../../util/fingerprint.ts";
 import { readServerFile, writeServerFile } from "../../util/server-file.ts";
 import type { AppFlags, ServeFlags } from "./app-flags.ts";
 import type { CommandContext } from "./context.ts";
@@ -53,7 +54,8 @@ export async function serve(context: CommandContext, options: ServeOptions, flag
   }
   // Clients of this machine come over loopback, whatever else it listens on.
   const near = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
-  const given = { url: near, version: ROTUNDA_VERSION, flags, workspace: context.workspace };
+  const database = databaseFingerprint(app.config.database);
+  const given = { url: near, version: ROTUNDA_VERSION, flags, workspace: context.workspace, database };
   const withdraw = writeServerFile(app.stateDirectory, given);
   process.once("exit", withdraw);
   if (served.open) context.say("warn", `no token is asked for: whoever reaches ${url} may do everything`);

@@ -3,7 +3,7 @@ import { RotundaError } from "../../types/error.ts";
 import type { JsonObject } from "../../types/json.ts";
 import type { PermissionMode } from "../../types/response.ts";
 import { parseBounded } from "../../util/limits.ts";
-import { oneLine, visible } from "../../util/text.ts";
+import { counted, oneLine, visible } from "../../util/text.ts";
 import { type CommandContext, interruptible } from "./context.ts";
 
 export async function tools(context: CommandContext, flags: { json?: boolean; agent?: string }): Promise<number> {
@@ -21,7 +21,7 @@ export async function tools(context: CommandContext, flags: { json?: boolean; ag
       `- ${tool.name} (${visible(tool.server)}) [${tool.access}] ${visible(oneLine(tool.description, 90))}\n`,
     );
   }
-  context.streams.out(`${list.length} tools available.\n`);
+  context.streams.out(`${counted(list.length, "tool")} available.\n`);
   for (const server of (await app.hub())?.servers() ?? []) {
     if (server.state === "failed" || server.state === "needs_login")
       context.streams.err(`MCP server ${visible(server.name)} ${server.state}: ${visible(server.error ?? "")}\n`);

@@ -5,6 +5,7 @@
  * runs come to its end; what has not ended then goes on in another worker.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import { counted } from "../../util/text.ts";
 import type { AppFlags } from "./app-flags.ts";
 import type { CommandContext } from "./context.ts";
 import { stopSignal } from "./stop-signal.ts";
@@ -24,7 +25,7 @@ export async function worker(context: CommandContext, options: WorkerOptions): P
   const { concurrency, profiles } = options;
   await context.work(app, { concurrency, ...(profiles && { profiles }) });
   const which = profiles ? ` of ${profiles.join(", ")}` : "";
-  context.streams.out(`Rotunda worker runs up to ${concurrency} responses${which} at once\n`);
+  context.streams.out(`Rotunda worker runs up to ${counted(concurrency, "response")}${which} at once\n`);
   await stop.first;
   await Promise.race([app.queue?.drain(), sleep(TO_FINISH * 1_000, undefined, { ref: false })]);
   return 0;

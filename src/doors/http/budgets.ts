@@ -6,6 +6,7 @@
 
 import type { BudgetKey } from "../../types/budget.ts";
 import { RotundaError } from "../../types/error.ts";
+import { periodOf } from "../../util/budget-period.ts";
 import { rootOf } from "../../util/outermost.ts";
 import type { BudgetToSet } from "./budgets-schemas.ts";
 import type { RequestContext } from "./context.ts";
@@ -22,10 +23,11 @@ export const listBudgets: Handler = async (context) => {
 };
 
 export const setBudget: Handler<BudgetToSet> = async (context, body) => {
-  const { for: named, per = "total", ...limits } = body;
+  const { for: named, per: wanted, ...limits } = body;
   const { app, identity } = context;
   const key = await keyOf(context, named);
   const at = Date.now();
+  const per = wanted ?? (await periodOf(app, key, at)) ?? "total";
   await app.store.saveBudget(key, withoutUndefined(limits), per, at);
   const details = { budget: key, per, ...withoutUndefined(limits) };
   await app.store.audit({ action: "settings", who: identity.owner, door: "http", responseId: null, at, details });

@@ -56,14 +56,23 @@ export function describeError(thrown: unknown, context: RequestContext): ErrorAn
   const code: ErrorCode = known?.code ?? "internal";
   const status = errorTable[code].http;
   if (code === "internal" || !known) logFault(thrown, context);
-  const message =
-    code === "internal" ? "Internal Server Error" : context.app.redact((known?.message ?? "").toWellFormed());
+  const message = messageOf(code, known, context);
   const door = known instanceof DoorError ? known : undefined;
   const param = door?.param ?? null;
   const headers: Record<string, string> = { ...door?.headers };
   if ((status === 429 || status === 503) && headers["retry-after"] === undefined) headers["retry-after"] = "1";
   const style = context.route?.style ?? "openai";
   return { status, headers, body: errorBody(style, { status, code: door?.wireCode ?? code, message, param }) };
+}
+
+/** Where the database is, and what it says, is for whoever looks after the server: it stands in the log. */
+function messageOf(code: ErrorCode, known: RotundaError | undefined, context: RequestContext): string {
+  if (code === "internal") return "Internal Server Error";
+  if (code === "storage_failed" && !context.identity.local) {
+    logFault(known, context);
+    return "The server's database has failed.";
+  }
+  return context.app.redact((known?.message ?? "").toWellFormed());
 }
 
 interface ErrorParts {

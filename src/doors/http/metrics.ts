@@ -96,7 +96,12 @@ export class Metrics {
       "Connections that sent something else than HTTP.",
       this.malformed,
     );
-    single("rotunda_running_responses", "gauge", "Responses that run for requests of this door.", gauges.running);
+    single(
+      "rotunda_running_responses",
+      "gauge",
+      "Responses of this door that have not ended: running, queued, waiting.",
+      gauges.running,
+    );
     const byStatus = (counts: ReadonlyMap<string, number>) =>
       [...counts].map(([status, count]): [string, number] => [`{status="${status}"}`, count]);
     family("rotunda_responses_total", "counter", "Responses of this door that ended.", byStatus(this.responses));

@@ -6,6 +6,7 @@
  */
 
 import { errorTable } from "../../types/error.ts";
+import type { Item } from "../../types/item.ts";
 import type { JsonObject } from "../../types/json.ts";
 import type { FullResponse, ResponseError, ResponseNode, RunSettings } from "../../types/response.ts";
 import { outputItem, reasoningWish } from "./wire-items.ts";
@@ -32,10 +33,20 @@ export function responseObject(response: FullResponse): JsonObject {
         : null,
     incomplete_details:
       response.status === "incomplete" ? { reason: response.incompleteReason ?? "interrupted" } : null,
-    output: response.output.map((item) => outputItem(item, wish)),
+    output: response.output.map((item, index) => outputItem(superseded(item, response.output.slice(index + 1)), wish)),
     usage: ended ? (response.usage as unknown as JsonObject) : null,
     ...(response.degraded && { degraded: true }),
   };
+}
+
+/**
+ * A message that a crash has cut, and that was said anew, keeps its place and loses its text: clients join the texts of
+ * all messages. The stream has it as it was said.
+ */
+function superseded(item: Item, after: readonly Item[]): Item {
+  if (item.type !== "message" || item.status !== "incomplete") return item;
+  const isAnswer = (one: Item) => one.type === "message" && one.role === "assistant";
+  return isAnswer(item) && after.some(isAnswer) ? { ...item, content: [] } : item;
 }
 
 /** The AI SDK reads nothing without `type`. */

@@ -8,6 +8,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { App } from "../../types/app.ts";
 import { toRotundaError } from "../../types/error.ts";
+import type { ResponseNode } from "../../types/response.ts";
 import { type Once, once } from "../../util/once.ts";
 import type { Deliveries, DeliveriesOptions } from "./deliveries.ts";
 import type { Services } from "./services.ts";
@@ -27,6 +28,9 @@ const TAKE_OVER = 5_000;
 const CLOCK = 1_000;
 /** Milliseconds between two looks for what has been kept long enough. */
 const RETENTION = 3_600_000;
+/** Milliseconds after which a queue that nobody works on is told of, and between two words about it. */
+const UNWORKED = 30_000;
+const UNWORKED_AGAIN = 300_000;
 /** Milliseconds from listening to the first upkeep. */
 const SETTLING = 100;
 /** Milliseconds that deliveries have when the server ends: it has ten seconds for everything. */
@@ -48,6 +52,7 @@ export class Upkeep {
   #takeOverTimer: NodeJS.Timeout | undefined;
   #taking = false;
   #expiring = false;
+  #unworkedAt = Number.NEGATIVE_INFINITY;
   #unlisten: (() => void) | undefined;
 
   constructor(services: Services, { expiry = 60_000, ...options }: UpkeepOptions = {}) {
@@ -116,6 +121,7 @@ export class Upkeep {
     (async () => {
       const left = await this.#app.store.abandoned(1_000);
       if (left.length === 0) return;
+      this.#tellUnworked(left);
       const { takeUpNodes } = await import("./take-up.ts");
       const { appFor, limits } = this.#services;
       await takeUpNodes(
@@ -132,6 +138,18 @@ export class Upkeep {
       .finally(() => {
         this.#taking = false;
       });
+  }
+
+  /** What nobody takes out of the queue would wait for ever, and nobody knew why. */
+  #tellUnworked(left: readonly ResponseNode[]): void {
+    const now = Date.now();
+    const waits = left.filter(({ status, createdAt }) => status === "queued" && now - createdAt > UNWORKED);
+    if (waits.length === 0 || now - this.#unworkedAt < UNWORKED_AGAIN) return;
+    this.#unworkedAt = now;
+    const profiles = [...new Set(waits.map(({ profile }) => profile))].slice(0, 5).join(", ");
+    const count = waits.length === 1 ? "1 response has" : `${waits.length} responses have`;
+    const text = `${count} been queued for more than ${UNWORKED / 1_000} s (${profiles}): does a worker run that takes them?`;
+    this.#services.log({ level: "warn", text });
   }
 
   #prune(): void {

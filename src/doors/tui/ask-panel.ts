@@ -4,7 +4,7 @@
  * Invariant: what is shown is the canonical arguments, whole or with the number of lines that are left out, every
  * invisible character visible; nothing is allowed by a key that was under way when the question came.
  */
-import { Input, matchesKey, wrapTextWithAnsi } from "@earendil-works/pi-tui";
+import { Input, matchesKey, visibleWidth, wrapTextWithAnsi } from "@earendil-works/pi-tui";
 import type { Decision } from "../../types/approval.ts";
 import { visible } from "../../util/text.ts";
 import type { Ask } from "./asks.ts";
@@ -109,7 +109,7 @@ export class ApprovalPanel implements Panel {
     const all = change
       ? [
           ...wrapTextWithAnsi(look.bold(clean(change.path)), inner),
-          ...wholeOf(tool, change).flatMap((line) => wrappedLine(line, inner, look)),
+          ...wholeOf(change).flatMap((line) => wrappedLine(line, inner, look)),
         ]
       : wrapTextWithAnsi(visible(text).replaceAll("\t", "    "), inner);
     this.#lines = { width: inner, all };
@@ -125,10 +125,22 @@ export class ApprovalPanel implements Panel {
     }
     const key = (letter: string, text: string) => `${look.bold(look.yellow(letter))} ${text}`;
     const { pattern } = this.#ask.approval;
-    const further = pattern.endsWith("()") ? [] : [key("s", "this session"), key("a", `always ${clean(pattern)}`)];
+    const further = pattern.endsWith("()") ? [] : [key("s", "session"), key("a", `always ${clean(pattern)}`)];
     const choices = [key("y", "once"), ...further, key("n", "no, and why"), key("esc", "later")];
-    return wrapTextWithAnsi(choices.join("   "), Math.max(10, width - 3)).map((line) => `${bar} ${line}`);
+    const rows = inRows(choices, Math.max(10, width - 3));
+    return rows.map((row, index) => `${index === rows.length - 1 ? bar : look.yellow("│")} ${row}`);
   }
+}
+
+/** One after the other, in as many rows as it takes; none is torn apart. */
+function inRows(choices: readonly string[], width: number): string[] {
+  const rows: string[] = [];
+  for (const choice of choices) {
+    const longer = `${rows.at(-1) ?? ""}   ${choice}`;
+    if (rows.length > 0 && visibleWidth(longer) <= width) rows[rows.length - 1] = longer;
+    else rows.push(...wrapTextWithAnsi(choice, width));
+  }
+  return rows;
 }
 
 /** A command as it will run, below the rest of its arguments. */

@@ -4,9 +4,10 @@
  * Invariant: a block draws lines that are no wider than it was told, out of text that was cleaned; what it drew is
  * kept until it changes, so that a frame costs what is on the screen and not what was ever said.
  */
-import { Markdown, truncateToWidth, wrapTextWithAnsi } from "@earendil-works/pi-tui";
+import { truncateToWidth, wrapTextWithAnsi } from "@earendil-works/pi-tui";
 import { clean, cleanLine, guard } from "./clean.ts";
-import { durationText, type Look, markdownTheme, spinner } from "./style.ts";
+import type { markdownLines } from "./markdown.ts";
+import { durationText, type Look, spinner } from "./style.ts";
 
 export interface Canvas {
   width: number;
@@ -138,16 +139,23 @@ export class ReasoningBlock extends Block {
     if (this.live) {
       const tail = wrapTextWithAnsi(clean(this.#text.slice(-4 * inner)), inner).slice(-3);
       const head = `${look.yellow(spinner(now))} ${look.yellow("thinking")} ${look.dim(durationText(now - this.#began))}`;
-      return [head, ...tail.map((line) => `  ${look.dim("│")} ${look.yellow(line)}`)];
+      return [head, ...tail.map((line) => `  ${look.yellow("│")} ${look.italic(line)}`)];
     }
     const took = this.#took === undefined ? "" : ` ${durationText(this.#took)}`;
     const head = `${look.yellow("∴")} ${look.yellow(`thought${took}`)}`;
     if (!this.open) return [`${head} ${look.dim(`· ${cleanLine(this.#text, Math.max(8, width - 20))}`)}`];
     const { lines, hidden } = headOf(this.#text, inner, OPENED);
-    const shown = lines.map((line) => `  ${look.dim("│")} ${look.yellow(line)}`);
+    const shown = lines.map((line) => `  ${look.yellow("│")} ${look.italic(line)}`);
     if (hidden > 0) shown.push(`  ${look.dim(moreText(hidden, this.#text.length))}`);
     return [head, ...shown];
   }
+}
+
+let markdown: typeof markdownLines | undefined;
+
+/** Until then answers are drawn as the text that they are. */
+export async function loadMarkdown(): Promise<void> {
+  markdown ??= (await import("./markdown.ts")).markdownLines;
 }
 
 /** Part of an answer. A long one is many of them, so that only its end is drawn anew while it streams. */
@@ -175,12 +183,11 @@ export class AnswerBlock extends Block {
   }
 
   protected draw({ width, look }: Canvas): string[] {
-    const markdown = new Markdown(clean(this.#text), 0, 0, markdownTheme(look), undefined, {
-      preserveOrderedListMarkers: true,
-      preserveBackslashEscapes: true,
-      renderLatex: false,
-    });
-    const lines = markdown.render(Math.max(8, width - 2)).map((line) => line.trimEnd());
+    const inner = Math.max(8, width - 2);
+    const text = clean(this.#text);
+    const lines = markdown ? markdown(text, inner, look) : wrapTextWithAnsi(text, inner);
+    // A part that was cut off at the end of a paragraph ends with its blank line: the gap of the next one is that.
+    while (lines.length > 1 && lines.at(-1) === "") lines.pop();
     return lines.map((line, index) => `${index === 0 && this.#first ? look.green("●") : " "} ${line}`);
   }
 }
@@ -206,6 +213,40 @@ export class NoteBlock extends Block {
     const shown = lines.map((line) => `  ${paint(line)}`);
     if (hidden > 0) shown.push(`  ${look.dim(moreText(hidden, this.#text.length))}`);
     return shown;
+  }
+}
+
+/** A list of ours: names, and beside each what there is to say of it. */
+export class ListBlock extends Block {
+  readonly #rows: readonly (readonly [string, string])[];
+  readonly #end: string;
+
+  constructor(rows: readonly (readonly [string, string])[], end = "") {
+    super();
+    this.#rows = rows.map(([name, text]) => [clean(name), clean(text)]);
+    this.#end = end;
+  }
+
+  get weight(): number {
+    return this.#rows.reduce((sum, [name, text]) => sum + name.length + text.length, 0);
+  }
+
+  protected draw({ width, look }: Canvas): string[] {
+    const inner = Math.max(20, width - 4);
+    const column = Math.min(Math.max(...this.#rows.map(([name]) => name.length), 0), Math.floor(inner * 0.45));
+    const lines = this.#rows.flatMap(([name, text]) => {
+      const said = wrapTextWithAnsi(text, Math.max(8, inner - column - 2));
+      const under = name.length > column ? [`  ${name}`] : [];
+      const shown = said.length > 0 ? said : [""];
+      return [
+        ...under,
+        ...shown.map((line, index) => {
+          const left = index === 0 && under.length === 0 ? name : "";
+          return `  ${left.padEnd(column)}  ${look.dim(line)}`;
+        }),
+      ];
+    });
+    return this.#end === "" ? lines : [...lines, "", `  ${this.#end}`];
   }
 }
 

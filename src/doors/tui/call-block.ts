@@ -116,6 +116,11 @@ export class CallBlock extends Block {
     return true;
   }
 
+  /** It is over and has nothing that one would look for: it may lie back among others. */
+  get plain(): boolean {
+    return !this.open && isOver(this.view) && !this.view.agent && displayOf(this.view) === "";
+  }
+
   get weight(): number {
     const { view } = this;
     return view.arguments.length + (view.output?.length ?? 0) + (view.display?.length ?? 0);
@@ -131,7 +136,7 @@ export class CallBlock extends Block {
     const lines = [callLine(view, canvas)];
     const diff = displayOf(view);
     if (this.open) lines.push(...detailLines(view, diff, canvas));
-    else if (diff !== "" && view.status !== "failed") lines.push(...diffLines(diff, canvas, DIFF_LINES));
+    else if (diff !== "" && view.status === "completed") lines.push(...diffLines(diff, canvas, DIFF_LINES));
     if (view.agent) lines.push(...agentLines(view.agent, canvas, "  ", this.open ? 200 : 6));
     return lines;
   }
@@ -144,6 +149,37 @@ function displayOf(view: CallView): string {
   const change = changeOf(view.label, view.arguments);
   view.display = change ? diffOf(change) : "";
   return view.display;
+}
+
+/** Calls that lie back and changed nothing that one would look for: one line for all of them, which opens. */
+export class CallsBlock extends Block {
+  readonly #calls: CallBlock[] = [];
+
+  override get foldable(): boolean {
+    return true;
+  }
+
+  get weight(): number {
+    return this.#calls.reduce((sum, call) => sum + call.weight, 0);
+  }
+
+  take(calls: readonly CallBlock[]): void {
+    for (const call of calls) call.gap = false;
+    this.#calls.push(...calls);
+    this.changed();
+  }
+
+  protected draw(canvas: Canvas): string[] {
+    const { look } = canvas;
+    const counts = new Map<string, number>();
+    for (const { view } of this.#calls) counts.set(view.label, (counts.get(view.label) ?? 0) + 1);
+    const told = [...counts].sort((a, b) => b[1] - a[1]).map(([label, count]) => `${cleanLine(label, 40)} ${count}`);
+    const bad = this.#calls.filter(({ view }) => view.status !== "completed").length;
+    const mark = bad > 0 ? look.red("✗") : look.green("✓");
+    const failed = bad > 0 ? `  ${look.red(`${bad} failed`)}` : "";
+    const head = `${mark} ${look.cyan(`${this.#calls.length} calls`)} ${look.dim(told.join(" · "))}${failed}`;
+    return this.open ? [head, ...this.#calls.flatMap((call) => call.lines(canvas).map((line) => `  ${line}`))] : [head];
+  }
 }
 
 function markOf(view: CallView, look: Look, now: number): string {
@@ -189,7 +225,7 @@ function detailLines(view: CallView, diff: string, canvas: Canvas): string[] {
       ? diffLines(diff, canvas, OPENED)
       : wrapTextWithAnsi(clean(pretty(view.arguments).slice(0, 20_000)), inner)
           .slice(0, 60)
-          .map((line) => `${bar}${look.cyan(line)}`);
+          .map((line) => `${bar}${line}`);
   const result = view.output ?? view.error;
   if (result !== undefined) {
     const { lines: shown, hidden } = headOf(result, inner, OPENED);

@@ -63,30 +63,15 @@ export function diffOf({ path, edits }: Change): string {
 }
 
 /** All of it, line by line with its mark, for whoever decides about it: nothing is left out. */
-export function wholeOf(tool: string, { edits }: Change): string[] {
+export function wholeOf({ path, edits }: Change): string[] {
   return edits.flatMap(({ old, fresh, all }, index) => {
-    if (tool === "write") {
-      const lines = fresh.split("\n");
-      const ends = lines.at(-1) === "";
-      return [
-        ...(ends ? lines.slice(0, -1) : lines).map((line) => `+${line}`),
-        ...(ends ? [] : ["@@ no newline at its end"]),
-      ];
-    }
-    const [before, after] = [old.split("\n"), fresh.split("\n")];
-    let start = 0;
-    while (start < before.length && start < after.length && before[start] === after[start]) start++;
-    let end = 0;
-    const most = Math.min(before.length, after.length) - start;
-    while (end < most && before.at(-1 - end) === after.at(-1 - end)) end++;
+    const diff = unifiedDiff(path, old, fresh, true).split("\n").slice(3);
+    // Where only the end of the last line differs, no line does.
+    const lines = diff.length > 0 ? diff : fresh.split("\n").map((line) => ` ${line}`);
+    const ends = (text: string) => text === "" || text.endsWith("\n");
     const head = all ? ["@@ everywhere in the file"] : index > 0 ? ["@@"] : [];
-    return [
-      ...head,
-      ...before.slice(0, start).map((line) => ` ${line}`),
-      ...before.slice(start, before.length - end).map((line) => `-${line}`),
-      ...after.slice(start, after.length - end).map((line) => `+${line}`),
-      ...before.slice(before.length - end).map((line) => ` ${line}`),
-    ];
+    const tail = ends(fresh) === ends(old) ? [] : [`@@ ${ends(fresh) ? "with" : "without"} a line break at its end`];
+    return [...head, ...lines, ...tail];
   });
 }
 
@@ -119,7 +104,7 @@ function bodyOf(diff: string): string[] {
 
 function diffLine(raw: string, { width, look }: Canvas): string {
   if (raw.startsWith("@@")) return look.dim(placeText(raw));
-  const line = cut(raw, width - 4);
+  const line = cut(`${raw.slice(0, 1)} ${raw.slice(1)}`, width - 4);
   if (raw.startsWith("+")) return look.green(line);
   return raw.startsWith("-") ? look.red(line) : look.dim(line);
 }

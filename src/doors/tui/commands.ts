@@ -28,6 +28,8 @@ export interface Command {
 export interface Stage {
   session: Session;
   note(text: string, kind?: "info" | "warn" | "error" | "plain"): void;
+  /** Names and what there is to say of each. */
+  list(rows: readonly (readonly [string, string])[], end?: string): void;
   /** Undefined: nothing was picked. */
   pick(title: string, items: readonly SelectItem[], chosen?: string): Promise<string | undefined>;
   tree(from: string | undefined): Promise<void>;
@@ -121,7 +123,7 @@ export function commandsFor(stage: () => Stage): Command[] {
           stage().note(await stage().exportTo(head, file));
         })(),
     },
-    { name: "help", description: "Commands and keys", run: () => stage().note(helpText(commandsFor(stage)), "plain") },
+    { name: "help", description: "Commands and keys", run: () => stage().list(helpRows(commandsFor(stage))) },
     { name: "quit", description: "Leave; what runs in a server goes on", run: () => stage().quit() },
   ];
 }
@@ -157,21 +159,19 @@ async function chooseProfile(stage: Stage, argument: string): Promise<void> {
 
 async function showTools(stage: Stage): Promise<void> {
   const tools = await stage.session.app.engine.tools(stage.session.profile);
-  const lines = tools.map(({ name, server, description }) => {
-    const from = server === "rotunda" ? "" : ` (${server})`;
-    return `${name}${from}  ${cleanLine(description, 80)}`;
-  });
-  stage.note(`${lines.join("\n")}\n${tools.length} tools available.`, "plain");
+  const rows = tools.map(({ name, description }) => [name, firstSentence(description)] as const);
+  stage.list(rows, `${tools.length} tools available.`);
 }
 
 async function showHub(stage: Stage): Promise<void> {
   const servers = (await stage.session.app.hub())?.servers() ?? [];
   if (servers.length === 0) return stage.note("No MCP server is configured: mcpServers in rotunda.yaml.");
-  const lines = servers.map(({ name, state, transport, toolCount, error }) => {
-    const why = error === undefined ? "" : `  ${cleanLine(error, 100)}`;
-    return `${name}  ${state}  ${transport}  ${toolCount} tools${why}`;
+  const rows = servers.map(({ name, state, transport, toolCount, error }) => {
+    const tools = toolCount === 0 ? "" : ` · ${toolCount} tool${toolCount === 1 ? "" : "s"}`;
+    const why = error === undefined ? "" : ` · ${cleanLine(error, 300)}`;
+    return [name, `${state.replaceAll("_", " ")} · ${transport}${tools}${why}`] as const;
   });
-  stage.note(lines.join("\n"), "plain");
+  stage.list(rows);
 }
 
 async function undo(stage: Stage, head: string): Promise<void> {
@@ -254,7 +254,8 @@ async function itemOf(app: App, node: ResponseNode, state: string): Promise<Sele
   );
   const when = new Date(node.createdAt).toISOString().slice(0, 16).replace("T", " ");
   const label = cleanLine(texts.join(" "), 60) || "(no text)";
-  return { value: node.id, label, description: `${shortId(node.id)} · ${node.model} · ${state} · ${when}` };
+  const facts = [state === label ? "" : state, when, node.model, shortId(node.id)].filter((text) => text !== "");
+  return { value: node.id, label, description: facts.join(" · ") };
 }
 
 export const keys: readonly (readonly [string, string])[] = [
@@ -271,12 +272,16 @@ export const keys: readonly (readonly [string, string])[] = [
   ["!command", "run it in the sandbox; its output goes along with the next message"],
 ];
 
-function helpText(commands: readonly Command[]): string {
-  const rows = [
+function helpRows(commands: readonly Command[]): (readonly [string, string])[] {
+  return [
     ...commands.map(
       ({ name, argument, description }) => [`/${name}${argument ? ` ${argument}` : ""}`, description] as const,
     ),
     ...keys,
   ];
-  return rows.map(([name, text]) => `${name.padEnd(26)} ${text}`).join("\n");
+}
+
+function firstSentence(text: string): string {
+  const line = cleanLine(text, 300);
+  return /^.{20,}?[.](?= )/.exec(line)?.[0] ?? line;
 }

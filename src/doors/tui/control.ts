@@ -4,13 +4,14 @@
  * Invariant: nothing that is typed is lost while the engine is being made; whatever goes wrong becomes a line of the
  * transcript.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { SelectItem, TUI } from "@earendil-works/pi-tui";
 import type { ElicitationAnswer } from "../../types/elicitation.ts";
 import { toRotundaError } from "../../types/error.ts";
 import { shortId } from "../../util/ids.ts";
 import { ApprovalPanel } from "./ask-panel.ts";
 import { type Ask, idOf } from "./asks.ts";
-import { NoteBlock, OutputBlock } from "./block.ts";
+import { ListBlock, loadMarkdown, NoteBlock, OutputBlock } from "./block.ts";
 import { clean } from "./clean.ts";
 import { type Command, commandsFor, type Stage } from "./commands.ts";
 import { Completion } from "./completion.ts";
@@ -25,6 +26,8 @@ import type { Look } from "./style.ts";
 /** Milliseconds in which a second Ctrl-C leaves. */
 const TWICE = 2_000;
 const TICK = 100;
+/** Milliseconds after which what the first answer needs is loaded: by then the screen is ready. */
+const SETTLED = 60;
 
 export class Control {
   readonly screen: Screen;
@@ -97,7 +100,9 @@ export class Control {
     this.screen.editor.setAutocompleteProvider(new Completion(this.#commands, app.workspace));
     if (app.config.servers.length > 0)
       this.#note("Connected to MCP servers. Type /quit to exit, /clear to reset history.");
+    const looks = options.goesOn ? loadMarkdown() : sleep(SETTLED).then(loadMarkdown);
     if (options.goesOn) {
+      await looks;
       const { previousResponseId, conversation } = await options.request("", options.choice, true);
       const known = conversation ? await app.store.conversation(conversation) : undefined;
       const from = previousResponseId ?? known?.head ?? undefined;
@@ -106,6 +111,13 @@ export class Control {
     }
     if (session.model === "") session.model = await defaultModel(session);
     this.#update();
+    looks.then(
+      () => {
+        this.screen.invalidate();
+        this.#update();
+      },
+      (error: unknown) => session.fail(error),
+    );
     return session;
   }
 
@@ -305,6 +317,10 @@ export class Control {
     return {
       session,
       note: (text, kind) => this.#note(text, kind),
+      list: (rows, end) => {
+        this.screen.transcript.show(new ListBlock(rows, end));
+        this.#update();
+      },
       pick: (title, items, chosen) => this.#pick(title, items, chosen),
       tree: async (from) => {
         const { TreeView } = await import("./tree-view.ts");

@@ -42,7 +42,13 @@ export async function openTerminal(options: TerminalOptions): Promise<number> {
   const terminal = new ProcessTerminal();
   const tui = new TuiAltScreen(terminal, false, undefined, { wheelScrollLines: 3 });
   const left = Promise.withResolvers<number>();
-  const control = new Control(tui, lookFor(options.colour), options, left.resolve, left.reject);
+  const control = new Control(
+    tui,
+    lookFor(options.colour, process.env.TERM === "linux"),
+    options,
+    left.resolve,
+    left.reject,
+  );
   let standing = true;
   const restore = () => {
     if (!standing) return;

@@ -14,6 +14,7 @@ export class PickPanel implements Panel {
   readonly #done: (value: string | undefined) => void;
   #filter = "";
   #list: SelectList;
+  #width = 80;
   focused = false;
 
   constructor(
@@ -43,7 +44,7 @@ export class PickPanel implements Panel {
       return words.every((word) => text.includes(word));
     };
     const list = new SelectList(this.#items.filter(fits), VISIBLE, listTheme(this.#look), {
-      maxPrimaryColumnWidth: 44,
+      maxPrimaryColumnWidth: Math.min(44, Math.floor(this.#width * 0.5)),
     });
     list.onSelect = ({ value }) => this.#done(value);
     list.onCancel = () => this.#done(undefined);
@@ -63,7 +64,16 @@ export class PickPanel implements Panel {
     this.#list = this.#made();
   }
 
+  #resize(width: number): void {
+    const chosen = this.#list.getSelectedItem();
+    this.#width = width;
+    this.#list = this.#made();
+    const index = chosen ? this.#items.indexOf(chosen) : -1;
+    if (this.#filter === "" && index > 0) this.#list.setSelectedIndex(index);
+  }
+
   draw({ width, look }: Canvas): string[] {
+    if (width !== this.#width) this.#resize(width);
     const filter = this.#filter === "" ? look.dim("type to narrow · enter picks · esc leaves") : clean(this.#filter);
     return [`${look.cyan("╭")} ${look.bold(this.#title)}  ${filter}`, ...this.#list.render(width)];
   }

@@ -131,7 +131,9 @@ export class QuestionPanel implements Panel {
     return [
       `${look.yellow("╭")} ${look.yellow(look.bold(`${clean(server)} asks`))}`,
       ...[...text, ...form].map((line) => `${bar} ${line}`),
-      ...wrapTextWithAnsi(look.dim(this.#keys()), inner).map((line) => `${look.yellow("╰")} ${line}`),
+      ...wrapTextWithAnsi(look.dim(this.#keys()), inner).map(
+        (line, index, all) => `${look.yellow(index === all.length - 1 ? "╰" : "│")} ${line}`,
+      ),
     ];
   }
 

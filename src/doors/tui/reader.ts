@@ -8,13 +8,17 @@
 import type { RunEvent } from "../../types/event.ts";
 import type { Item, McpCallItem, MessageItem } from "../../types/item.ts";
 import { AnswerBlock, type Block, NoteBlock, ReasoningBlock, SaidBlock } from "./block.ts";
-import { CallBlock, type CallView, callOf } from "./call-block.ts";
+import { CallBlock, CallsBlock, type CallView, callOf } from "./call-block.ts";
 import type { Transcript } from "./transcript.ts";
 
 /** Characters after which an answer is cut at the end of a paragraph, and after which at any line, or anywhere. */
 const PARAGRAPH = 1_200;
 const LINE = 8_000;
 const ANYWHERE = 20_000;
+
+/** Of calls in a row, the last ones stand by themselves; those behind them are folded once they are so many. */
+const STANDING = 12;
+const BEHIND = 20;
 
 export interface Todo {
   content: string;
@@ -98,7 +102,8 @@ export class Reader {
       const block = new ReasoningBlock(began);
       this.#reasoning.set(item.id, { block, began });
       this.doing = "thinking";
-      this.#add(block, !(this.#transcript.blocks.at(-1) instanceof CallBlock));
+      const last = this.#transcript.blocks.at(-1);
+      this.#add(block, !(last instanceof CallBlock || last instanceof CallsBlock));
     } else if (item.type === "mcp_call") this.#callBegins(item);
     else if (item.type === "message" && item.role === "user") this.#add(new SaidBlock(textOf(item), "↪"));
   }
@@ -108,7 +113,28 @@ export class Reader {
     const last = this.#transcript.blocks.at(-1);
     this.doing = `calling ${block.view.label}`;
     this.calls.set(item.id, block);
-    this.#add(block, !(last instanceof CallBlock || last instanceof ReasoningBlock));
+    const joined = last instanceof CallBlock || last instanceof CallsBlock || last instanceof ReasoningBlock;
+    this.#add(block, !joined);
+    this.#foldCalls();
+  }
+
+  /** Of many calls in a row, those that lie back become one line. */
+  #foldCalls(): void {
+    const { blocks, following } = this.#transcript;
+    const to = blocks.length - STANDING;
+    if (!following || !blocks.slice(Math.max(0, to)).every((block) => block instanceof CallBlock)) return;
+    const calls: CallBlock[] = [];
+    let from = to;
+    for (let block = blocks[from - 1]; block instanceof CallBlock && block.plain; block = blocks[from - 1]) {
+      calls.unshift(block);
+      from--;
+    }
+    if (calls.length < BEHIND) return;
+    const before = blocks[from - 1];
+    const fold = before instanceof CallsBlock ? before : new CallsBlock();
+    if (before !== fold) fold.gap = calls[0]?.gap ?? true;
+    fold.take(calls);
+    this.#transcript.replace(before === fold ? from - 1 : from, to, fold);
   }
 
   #text(itemId: string, delta: string): void {

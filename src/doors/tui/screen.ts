@@ -109,6 +109,10 @@ export class Screen implements Component {
   }
 
   render(width: number): string[] {
+    return this.#frame(width).map(this.look.signs);
+  }
+
+  #frame(width: number): string[] {
     const height = Math.max(1, this.#tui.terminal.rows);
     const canvas = this.#canvas(width);
     if (this.#view) return this.#view.draw(canvas, height).slice(0, height).map(guardKeepingCursor);

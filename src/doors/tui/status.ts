@@ -13,13 +13,12 @@ import { costText, countText, durationText, spinner } from "./style.ts";
 export function activityLines(session: Session, { width, look, now }: Canvas): string[] {
   const { running } = session;
   const lines: string[] = [];
-  if (running) {
-    const asks = session.asks.open.length;
-    const doing = asks > 0 ? look.yellow("waits for you") : clean(running.reader.doing);
-    const mark = asks > 0 ? look.yellow("?") : look.cyan(spinner(now));
-    const hint = asks > 0 ? "" : " · enter steers · alt+enter queues · esc stops";
+  // A question says by itself that the run waits.
+  if (running && session.asks.open.length === 0) {
     const time = durationText(Math.max(0, now - running.began));
-    lines.push(truncateToWidth(`${mark} ${doing} ${look.dim(`· ${time}${hint}`)}`, width, "…"));
+    const hint = "enter steers · alt+enter queues · esc stops";
+    const doing = look.dim(`· ${time} · ${hint}`);
+    lines.push(truncateToWidth(`${look.cyan(spinner(now))} ${clean(running.reader.doing)} ${doing}`, width, "…"));
   }
   for (const text of session.steering)
     lines.push(truncateToWidth(`  ${look.cyan("↪")} ${look.dim(`steers: ${cleanLine(text, width)}`)}`, width, "…"));
@@ -52,7 +51,10 @@ export function todoLines(session: Session, { width, look }: Canvas): string[] {
   return [look.dim(`  plan ${done}/${todos.length}${more}`), ...shown].map((line) => truncateToWidth(line, width, "…"));
 }
 
-/** Model, profile, tokens, cost, context; what does not fit is left out from the right. */
+/** Parts of the status line that are left out where it is narrow, in this order: where, tokens, profile, cost. */
+const DISPENSABLE = [5, 2, 1, 3];
+
+/** Model, profile, tokens, cost, context, where; what does not fit is left out. */
 export function statusLine(session: Session | undefined, canvas: Canvas, hint: string): string {
   const { width, look } = canvas;
   if (!session) return look.dim(" starting …");
@@ -60,16 +62,16 @@ export function statusLine(session: Session | undefined, canvas: Canvas, hint: s
   const window = app.config.models.find(({ id }) => id === session.model)?.contextWindow;
   const used = usage.context === 0 ? "" : contextText(usage.context, window);
   const where = session.head === undefined ? "new conversation" : `at ${session.head.slice(-8)}`;
-  const parts = [
-    look.bold(clean(session.model === "" ? "…" : session.model)),
-    clean(session.profile),
-    usage.tokens > 0 ? `${countText(usage.tokens)} tokens` : "",
-    costText(usage.cost),
-    used,
-    where,
-  ].filter((text) => text !== "");
-  const left = ` ${parts.join(look.dim(" · "))}`;
+  const tokens = usage.tokens > 0 ? `${countText(usage.tokens)} tokens` : "";
+  const model = look.bold(clean(session.model === "" ? "…" : session.model));
+  const parts = [model, clean(session.profile), tokens, costText(usage.cost), used, where];
   const right = hint === "" ? "" : `${hint} `;
+  const joined = () => ` ${parts.filter((text) => text !== "").join(look.dim(" · "))}`;
+  for (const index of DISPENSABLE) {
+    if (visibleWidth(joined()) + visibleWidth(right) < width) break;
+    parts[index] = "";
+  }
+  const left = joined();
   const room = width - visibleWidth(left) - visibleWidth(right);
   const line = room > 0 ? `${left}${" ".repeat(room)}${look.dim(right)}` : left;
   return truncateToWidth(line, width, "…");
@@ -77,5 +79,6 @@ export function statusLine(session: Session | undefined, canvas: Canvas, hint: s
 
 function contextText(context: number, window: number | undefined): string {
   if (window === undefined) return `context ${countText(context)}`;
-  return `context ${Math.round((context / window) * 100)}% of ${countText(window)}`;
+  const share = (context / window) * 100;
+  return `context ${share < 1 ? "<1" : Math.round(share)}% of ${countText(window)}`;
 }

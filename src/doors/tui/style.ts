@@ -26,6 +26,8 @@ export interface Look {
   blue: Paint;
   /** Sub-agents. */
   magenta: Paint;
+  /** What a screen that has few signs shows in place of ours; columns stay. */
+  signs: Paint;
 }
 
 const code =
@@ -35,7 +37,16 @@ const code =
 
 const plain: Paint = (text) => text;
 
-export function lookFor(colour: boolean): Look {
+/** Signs that the console of Linux has in its own font, for those that it has not. */
+const CONSOLE: Record<string, string> = {
+  ...{ "❯": ">", "●": "*", "∴": "~", "↪": "»", "✓": "√", "✗": "x", "⊘": "!", "▸": ">", "○": "o", "◌": "o" },
+  ...{ "◆": "#", "╭": "┌", "╰": "└", "╴": "─", "⋯": ":", "…": ".", "−": "-", "–": "-", "▏": "|", "␡": "?" },
+  ...{ "⠋": "|", "⠙": "/", "⠹": "-", "⠸": "\\", "⠼": "|", "⠴": "/", "⠦": "-", "⠧": "\\", "⠇": "|", "⠏": "/" },
+};
+const RICH = new RegExp(`[${Object.keys(CONSOLE).join("")}]`, "gu");
+
+/** `few`: the terminal has few signs, as the console of Linux. */
+export function lookFor(colour: boolean, few = false): Look {
   const paint = (open: number): Paint => (colour ? code(open, 39) : plain);
   return {
     bold: code(1, 22),
@@ -50,6 +61,7 @@ export function lookFor(colour: boolean): Look {
     blue: paint(34),
     magenta: paint(35),
     cyan: paint(36),
+    signs: few ? (text) => text.replace(RICH, (sign) => CONSOLE[sign] ?? sign) : plain,
   };
 }
 
@@ -59,7 +71,7 @@ export function markdownTheme(look: Look): MarkdownTheme {
     link: look.underline,
     linkUrl: look.dim,
     code: look.cyan,
-    codeBlock: look.cyan,
+    codeBlock: (text) => text,
     codeBlockBorder: look.dim,
     quote: look.italic,
     quoteBorder: look.dim,

@@ -28,6 +28,8 @@ export class Transcript {
   #height = 1;
   #sinceTrim = 0;
   #reading = false;
+  /** Its beginning is to be seen in the next frame. */
+  #shown: Block | undefined;
   /** Reads what comes before all that is held; undefined: nothing does. */
   older: Older | undefined;
 
@@ -46,6 +48,19 @@ export class Transcript {
   add(block: Block): void {
     this.#blocks.push(block);
     if (++this.#sinceTrim >= TRIM_EVERY) this.#trim();
+  }
+
+  /** Puts one block in the place of those from one index up to another. */
+  replace(from: number, to: number, block: Block): void {
+    this.#blocks.splice(from, to - from, block);
+    if (this.#chosen && !this.#blocks.includes(this.#chosen)) this.#chosen = undefined;
+  }
+
+  /** Adds a block of which the beginning is to be seen, however long it is. */
+  show(block: Block): void {
+    this.add(block);
+    this.follow();
+    this.#shown = block;
   }
 
   remove(block: Block): void {
@@ -80,6 +95,8 @@ export class Transcript {
   /** The window of `height` rows. */
   draw(canvas: Canvas, height: number): string[] {
     this.#height = height;
+    if (this.#shown && this.#shown.lines(canvas).length > height) this.#anchor = { block: this.#shown, line: 0 };
+    this.#shown = undefined;
     const shown = this.#anchor ? this.#fromAnchor(this.#anchor, canvas, height) : undefined;
     if (!shown) this.#anchor = undefined;
     const { lines, rows } = shown ?? this.#fromEnd(canvas, height);

@@ -18,9 +18,9 @@ interface Properties {
 
 const WIDTH = 640;
 const HEIGHT = 150;
-const LEFT = 46;
+const LEFT = 60;
 const BOTTOM = 20;
-const TOP = 8;
+const TOP = 14;
 
 /** The next 1, 2 or 5 times a power of ten. */
 export function roundUp(value: number): number {
@@ -67,8 +67,13 @@ export function Chart({ title, days, series, format }: Properties) {
                   />
                 );
               })}
-              {(at === 0 || at === days.length - 1 || at % Math.ceil(days.length / 6) === 0) && (
-                <text class="chart-text" x={LEFT + at * step + step / 2} y={HEIGHT - 5} text-anchor="middle">
+              {(days.length - 1 - at) % Math.ceil(days.length / 5) === 0 && (
+                <text
+                  class="chart-text"
+                  x={at === days.length - 1 ? WIDTH : LEFT + at * step + step / 2}
+                  y={HEIGHT - 5}
+                  text-anchor={at === days.length - 1 ? "end" : "middle"}
+                >
                   {day.slice(5)}
                 </text>
               )}

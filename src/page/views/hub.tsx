@@ -1,6 +1,6 @@
 /** The MCP servers of the hub: health, logs, login. Invariant: a state is the server's word, looked at again after every action. */
 import { useState } from "preact/hooks";
-import { ask, askJson, may } from "../api.ts";
+import { ask, askJson, may, words } from "../api.ts";
 import { exactly } from "../format.ts";
 import { useAction, useLoad } from "../load.ts";
 import { goTo, Link } from "../router.tsx";
@@ -46,6 +46,7 @@ export function HubView({ id }: { id: string; other: string }) {
         {server && <One server={server} onChange={reload} />}
         {data && !server && <Empty>There is no such server.</Empty>}
         {server && may("mcp:admin") && <Logs name={id} />}
+        {server && may("admin") && <Remover name={id} />}
       </View>
     );
   }
@@ -88,7 +89,7 @@ function One({ server, onChange }: { server: Server; onChange: () => void }) {
           {toolCount} tools · {transport}
         </span>
       </div>
-      <Problem text={error === undefined ? "" : shown(error)} />
+      <Problem text={shown(error ?? "")} />
       <Problem text={problem} />
       {may("mcp:admin") && (
         <div class="row actions">
@@ -131,7 +132,10 @@ function Login({ name, state, onChange }: { name: string; state: string; onChang
       const { authorizationUrl } = await askJson<{ authorizationUrl: string }>("/v1/oauth/initiate", {
         body: { serverName: name },
       });
-      setAddress(/^https?:/i.test(authorizationUrl) ? authorizationUrl : "");
+      if (!/^https?:/i.test(authorizationUrl) || !URL.canParse(authorizationUrl)) {
+        throw new Error("The address that it gives for logging in is none of the web.");
+      }
+      setAddress(authorizationUrl);
     });
   return (
     <>
@@ -150,9 +154,9 @@ function Login({ name, state, onChange }: { name: string; state: string; onChang
           Forget login
         </button>
       )}
-      {address !== "" && (
+      {address !== "" && state === "needs_login" && (
         <a href={address} target="_blank" rel="noopener noreferrer">
-          Log in at {new URL(address).host}
+          Log in at {shown(new URL(address).host)}
         </a>
       )}
       <Problem text={problem} />
@@ -193,6 +197,37 @@ function Logs({ name }: { name: string }) {
   );
 }
 
+/** One that stands in a configuration file is taken out there, as the server says. */
+function Remover({ name }: { name: string }) {
+  const { busy, problem, run } = useAction(() => goTo("/hub"));
+  const label = shown(name);
+  return (
+    <section class="section">
+      <button
+        type="button"
+        class="danger"
+        disabled={busy}
+        onClick={() =>
+          confirm(`Remove the server ${label}?`) &&
+          run(() => ask(`/v1/mcp/servers/${encodeURIComponent(name)}`, { method: "DELETE" }))
+        }
+      >
+        Remove {label}
+      </button>
+      <Problem text={shown(problem)} />
+    </section>
+  );
+}
+
+/** Throws what a person can mend. */
+function configurationOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`The configuration is no JSON: ${words(error)}`);
+  }
+}
+
 function Adder({ onMade }: { onMade: () => void }) {
   const { busy, problem, run } = useAction(onMade);
   const submit = (event: Event) => {
@@ -200,7 +235,7 @@ function Adder({ onMade }: { onMade: () => void }) {
     const form = new FormData(event.target as HTMLFormElement);
     const name = String(form.get("name")).trim();
     run(async () => {
-      const config: unknown = JSON.parse(String(form.get("config")));
+      const config = configurationOf(String(form.get("config")));
       await ask("/v1/mcp/servers", { body: { name, config } });
       goTo(`/hub/${encodeURIComponent(name)}`);
     });

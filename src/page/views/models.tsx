@@ -48,7 +48,7 @@ export function ModelsView(_: { id: string; other: string }) {
             <li key={id}>
               <code>{shown(id)}</code>
               <span class="quiet">
-                {ORIGINS[owner] ?? owner}
+                {ORIGINS[owner] ?? shown(owner)}
                 {window !== undefined && `, ${count(window)} tokens of context`}
               </span>
             </li>
@@ -73,6 +73,10 @@ function One({ profile, current, onChange }: { profile: Profile; current: boolea
   const { busy, problem, run } = useAction(onChange);
   const [editing, setEditing] = useState(false);
   const label = shown(name);
+  const done = () => {
+    setEditing(false);
+    onChange();
+  };
   return (
     <li class="card">
       <div class="row">
@@ -106,7 +110,7 @@ function One({ profile, current, onChange }: { profile: Profile; current: boolea
               disabled={busy}
               aria-label={`Delete ${label}`}
               onClick={() =>
-                confirm(`Delete the profile ${name}?`) &&
+                confirm(`Delete the profile ${label}?`) &&
                 run(() => ask(`/v1/profiles/${encodeURIComponent(id)}`, { method: "DELETE" }))
               }
             >
@@ -115,7 +119,7 @@ function One({ profile, current, onChange }: { profile: Profile; current: boolea
           </>
         )}
       </div>
-      {editing && <Editor id={id} onDone={onChange} />}
+      {editing && <Editor id={id} onDone={done} />}
       <Problem text={problem} />
     </li>
   );
@@ -133,14 +137,22 @@ function Editor({ id, onDone }: { id: string; onDone: () => void }) {
 }
 
 function Maker({ onMade }: { onMade: () => void }) {
+  const [open, setOpen] = useState(false);
+  const [made, setMade] = useState(0);
+  const done = () => {
+    setOpen(false);
+    setMade(made + 1);
+    onMade();
+  };
   return (
-    <details class="panel">
+    <details class="panel" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>A new profile</summary>
       <Fields
+        key={made}
         values={{ name: "", guidelines: "", systemPrompt: "" }}
         label="Create"
         save={(body) => ask("/v1/profiles", { body })}
-        onDone={onMade}
+        onDone={done}
       />
     </details>
   );

@@ -59,7 +59,13 @@ function One({ schedule, onChange }: { schedule: Schedule; onChange: () => void 
           <span class="quiet">from a configuration file</span>
         ) : (
           <>
-            <button type="button" disabled={busy} aria-pressed={enabled} onClick={() => change({ enabled: !enabled })}>
+            <button
+              type="button"
+              disabled={busy}
+              aria-pressed={enabled}
+              aria-label={`${shown(name)} is ${enabled ? "on" : "off"}`}
+              onClick={() => change({ enabled: !enabled })}
+            >
               {enabled ? "On" : "Off"}
             </button>
             <button
@@ -67,7 +73,9 @@ function One({ schedule, onChange }: { schedule: Schedule; onChange: () => void 
               class="danger"
               disabled={busy}
               aria-label={`Remove ${shown(name)}`}
-              onClick={() => confirm(`Remove ${name}?`) && run(() => ask(`/v1/schedules/${id}`, { method: "DELETE" }))}
+              onClick={() =>
+                confirm(`Remove ${shown(name)}?`) && run(() => ask(`/v1/schedules/${id}`, { method: "DELETE" }))
+              }
             >
               Remove
             </button>
@@ -78,10 +86,11 @@ function One({ schedule, onChange }: { schedule: Schedule; onChange: () => void 
       <p class="hint">
         <span title={next_at === null ? "" : exactly(Date.parse(next_at))}>Next: {time(next_at)}</span> · Last:{" "}
         {time(last_at)} {last_response_id !== null && <Link to={`/r/${last_response_id}`}>its answer</Link>} ·{" "}
-        {schedule.profile ?? "default agent"}
-        {schedule.model !== null && `, ${schedule.model}`}
+        {shown(schedule.profile ?? "default agent")}
+        {schedule.model !== null && `, ${shown(schedule.model)}`}
       </p>
-      <Problem text={error ?? problem} />
+      <Problem text={problem} />
+      <Problem text={shown(error ?? "")} />
     </li>
   );
 }
@@ -107,6 +116,7 @@ function Maker({ onMade }: { onMade: () => void }) {
     run(async () => {
       await ask("/v1/schedules", { body });
       element.reset();
+      setKind("cron");
     });
   };
   return (
@@ -152,12 +162,12 @@ function Maker({ onMade }: { onMade: () => void }) {
             <option value="">default agent</option>
             {agents.map((id) => (
               <option key={id} value={`profile/${id}`}>
-                {id}
+                {shown(id)}
               </option>
             ))}
             {known.map(({ id }) => (
               <option key={id} value={id}>
-                {id}
+                {shown(id)}
               </option>
             ))}
           </select>

@@ -1,10 +1,12 @@
 /** Settings: of this browser, and of the server. Invariant: a secret that is shown masked is sent back only where a person typed another. */
+import { useState } from "preact/hooks";
 import { ask, askJson, may, session } from "../api.ts";
 import { type Appearance, appearance, setAppearance } from "../appearance.ts";
 import { useCell } from "../cell.ts";
 import { useAction, useLoad } from "../load.ts";
 import { signOut } from "../session.ts";
 import { Problem, View } from "../view.tsx";
+import { shown } from "../visible.tsx";
 
 type Values = Record<string, unknown>;
 
@@ -17,7 +19,7 @@ export function SettingsView(_: { id: string; other: string }) {
       <section class="section">
         <h2>Session</h2>
         <p>
-          Signed in as <strong>{who?.name}</strong>, who may: {who?.scopes.join(", ")}.
+          Signed in as <strong>{shown(who?.name ?? "")}</strong>, who may: {who?.scopes.join(", ")}.
         </p>
         <button type="button" onClick={() => signOut().catch(() => undefined)}>
           Sign out
@@ -64,7 +66,15 @@ function readable(key: string): string {
 
 function Server() {
   const { data, problem, reload } = useLoad("settings", () => askJson<Values>("/v1/settings"), false);
-  const { busy, problem: failed, run } = useAction(reload);
+  const [saved, setSaved] = useState(false);
+  const {
+    busy,
+    problem: failed,
+    run,
+  } = useAction(() => {
+    setSaved(true);
+    reload();
+  });
   if (!data) return <Problem text={problem} />;
   const entries = Object.entries(data).filter(([, value]) => ["string", "number", "boolean"].includes(typeof value));
   const submit = (event: Event) => {
@@ -84,7 +94,7 @@ function Server() {
         In force for everything that begins afterwards. What stands in configuration files or the environment is not
         written here.
       </p>
-      <form class="form" onSubmit={submit} key={JSON.stringify(data)}>
+      <form class="form" onSubmit={submit} onInput={() => setSaved(false)} key={JSON.stringify(data)}>
         {entries.map(([key, value]) => (
           <label key={key} for={`setting-${key}`} class={typeof value === "boolean" ? "check" : ""}>
             {typeof value === "boolean" && (
@@ -92,7 +102,7 @@ function Server() {
             )}
             {readable(key)}
             {typeof value === "number" && (
-              <input id={`setting-${key}`} name={key} type="number" step="any" defaultValue={value} />
+              <input id={`setting-${key}`} name={key} type="number" step="any" required defaultValue={value} />
             )}
             {typeof value === "string" && (
               <input id={`setting-${key}`} name={key} defaultValue={value} autocomplete="off" spellcheck={false} />
@@ -103,6 +113,9 @@ function Server() {
         <button type="submit" class="primary" disabled={busy}>
           Save
         </button>
+        <p class="hint" role="status">
+          {saved ? "Saved." : ""}
+        </p>
       </form>
     </section>
   );

@@ -4,11 +4,12 @@
  * Invariant: the drawing is decoration; the rows beside it are a tree in the sense of a screen reader, walked with the
  * arrow keys, and exactly one of them is in the order of the tab key.
  */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { askJson } from "../api.ts";
 import { useCell } from "../cell.ts";
 import { count, exactly, money, shortId, when } from "../format.ts";
 import { useLoad } from "../load.ts";
+import { memo } from "../memo.ts";
 import { goTo, Link } from "../router.tsx";
 import { conversations } from "../shared.ts";
 import { titleOf } from "../sidebar.tsx";
@@ -40,12 +41,19 @@ function Choice() {
   );
 }
 
+/** Responses that are shown at first, and as many as the server tells at once. */
+const FIRST = 500;
+const MOST = 2_000;
+
 function Tree({ id }: { id: string }) {
   const query = id.startsWith("conv") ? "conversation" : "response";
-  const { data, problem } = useLoad(id, () => askJson<WireTree>(`/v1/tree?${query}=${encodeURIComponent(id)}`));
+  const [limit, setLimit] = useState(FIRST);
+  const { data, problem } = useLoad(`${id} ${limit}`, () =>
+    askJson<WireTree>(`/v1/tree?${query}=${encodeURIComponent(id)}&limit=${limit}`),
+  );
   const [marked, setMarked] = useState<string | undefined>(undefined);
-  if (!data) return <View title="Tree" problem={problem} children={null} />;
-  const layout = layOut(data.nodes, data.current);
+  const layout = useMemo(() => data && layOut(data.nodes, data.current), [data]);
+  if (!data || !layout) return <View title="Tree" problem={problem} children={null} />;
   const cost = data.nodes.reduce((sum, node) => sum + (node.cost ?? 0), 0);
   const tokens = data.nodes.reduce((sum, node) => sum + (node.usage?.total_tokens ?? 0), 0);
   return (
@@ -69,23 +77,36 @@ function Tree({ id }: { id: string }) {
         </ul>
       }
     >
+      {data.nodes.length === 0 && <Empty>Nothing was said here yet.</Empty>}
       {data.truncated && (
-        <p class="hint">It is larger than this: the newest {data.nodes.length} responses are shown.</p>
+        <p class="hint">
+          It is larger than this: {data.nodes.length} responses are shown, those around{" "}
+          {data.current === null ? "the end" : <code>{shortId(data.current)}</code>}.{" "}
+          {limit < MOST && (
+            <button type="button" class="link-button" onClick={() => setLimit(MOST)}>
+              Show up to {MOST.toLocaleString()}
+            </button>
+          )}{" "}
+          For the rest, choose a response and take <em>Tree around it</em>, or search.
+        </p>
       )}
-      <Graph layout={layout} start={data.current ?? id} marked={marked} onMark={setMarked} />
+      <Graph layout={layout} start={data.current ?? id} truncated={data.truncated} marked={marked} onMark={setMarked} />
     </View>
   );
 }
 
 interface GraphProperties {
+  /** There is more of the tree than is shown. */
+  truncated: boolean;
   layout: Layout;
   start: string;
   marked: string | undefined;
   onMark: (id: string | undefined) => void;
 }
 
-function Graph({ layout, start, marked, onMark }: GraphProperties) {
+function Graph({ layout, start, truncated, marked, onMark }: GraphProperties) {
   const { rows } = layout;
+  const step = stepOf(layout);
   const box = useRef<HTMLDivElement>(null);
   const [chosen, setChosen] = useState(start);
   const at = Math.max(
@@ -130,7 +151,16 @@ function Graph({ layout, start, marked, onMark }: GraphProperties) {
   return (
     <>
       <div class="tree">
-        <Lines layout={layout} chosen={at} />
+        <svg
+          class="tree-lines"
+          width={LEFT * 2 + (layout.lanes - 1) * step}
+          height={rows.length * ROW}
+          aria-hidden="true"
+          focusable="false"
+        >
+          <Lines layout={layout} step={step} />
+          {place && <Dot place={place} step={step} chosen />}
+        </svg>
         <div role="tree" aria-label="Responses" class="tree-rows" ref={box} tabIndex={-1} onKeyDown={press}>
           {rows.map((row) => (
             <Row
@@ -138,12 +168,12 @@ function Graph({ layout, start, marked, onMark }: GraphProperties) {
               row={row}
               chosen={row.row === at}
               marked={row.node.id === marked}
-              onChoose={() => setChosen(row.node.id)}
+              onChoose={setChosen}
             />
           ))}
         </div>
       </div>
-      {place && <Actions place={place} marked={marked} onCompare={compare} />}
+      {place && <Actions place={place} truncated={truncated} marked={marked} onCompare={compare} />}
     </>
   );
 }
@@ -156,10 +186,12 @@ interface RowProperties {
   row: Placed;
   chosen: boolean;
   marked: boolean;
-  onChoose: () => void;
+  onChoose: (id: string) => void;
 }
 
-function Row({ row, chosen, marked, onChoose }: RowProperties) {
+/** Of thousands of rows, a step of the keys draws two anew. */
+const Row = memo(({ row, chosen, marked, onChoose }: RowProperties) => {
+  const choose = () => onChoose(row.node.id);
   const { node, level, current, called } = row;
   const names = ["tree-row", current ? "on-path" : "", marked ? "marked" : ""].join(" ");
   return (
@@ -171,8 +203,8 @@ function Row({ row, chosen, marked, onChoose }: RowProperties) {
       aria-level={level}
       aria-selected={chosen}
       data-response={node.id}
-      onClick={onChoose}
-      onFocus={onChoose}
+      onClick={choose}
+      onFocus={choose}
       onDblClick={() => open(row)}
     >
       <span class="tree-prompt">
@@ -190,7 +222,7 @@ function Row({ row, chosen, marked, onChoose }: RowProperties) {
       </span>
     </div>
   );
-}
+});
 
 /** Pixels: of a row, as the style sheet has it, and between lanes. */
 const ROW = 64;
@@ -199,13 +231,30 @@ const LEFT = 14;
 const MIDDLE = 20;
 const BEND = 16;
 
-function Lines({ layout, chosen }: { layout: Layout; chosen: number }) {
-  const { rows, lanes } = layout;
-  const width = LEFT * 2 + (lanes - 1) * LANE;
-  const x = (lane: number) => LEFT + lane * LANE;
-  const y = (row: number) => row * ROW + MIDDLE;
+const y = (row: number) => row * ROW + MIDDLE;
+
+/** Pixels between lanes: very many of them share a third of the screen, and leave the rest to the words. */
+function stepOf({ lanes }: Layout): number {
+  return Math.min(LANE, Math.max(1, Math.min(400, innerWidth * 0.3) / Math.max(1, lanes - 1)));
+}
+
+function Dot({ place, step, chosen }: { place: Placed; step: number; chosen: boolean }) {
+  const { node, row, lane, called } = place;
   return (
-    <svg class="tree-lines" width={width} height={rows.length * ROW} aria-hidden="true" focusable="false">
+    <circle
+      cx={LEFT + lane * step}
+      cy={y(row)}
+      r={chosen ? 7 : called ? 4 : 5.5}
+      class={`dot dot-${node.status}${chosen ? " dot-chosen" : ""}`}
+    />
+  );
+}
+
+const Lines = memo(({ layout, step }: { layout: Layout; step: number }) => {
+  const { rows } = layout;
+  const x = (lane: number) => LEFT + lane * step;
+  return (
+    <g>
       {rows.map(({ node, row, lane, parent, called, current }) => {
         const above = rows[parent];
         if (!above) return null;
@@ -218,27 +267,23 @@ function Lines({ layout, chosen }: { layout: Layout; chosen: number }) {
           <path key={node.id} d={path} class={`${current ? "line-current" : "line"}${called ? " line-called" : ""}`} />
         );
       })}
-      {rows.map(({ node, row, lane, called }) => (
-        <circle
-          key={node.id}
-          cx={x(lane)}
-          cy={y(row)}
-          r={row === chosen ? 7 : called ? 4 : 5.5}
-          class={`dot dot-${node.status}${row === chosen ? " dot-chosen" : ""}`}
-        />
+      {rows.map((place) => (
+        <Dot key={place.node.id} place={place} step={step} chosen={false} />
       ))}
-    </svg>
+    </g>
   );
-}
+});
 
 interface ActionsProperties {
+  truncated: boolean;
   place: Placed;
   marked: string | undefined;
   onCompare: (id: string) => void;
 }
 
-function Actions({ place, marked, onCompare }: ActionsProperties) {
+function Actions({ place, truncated, marked, onCompare }: ActionsProperties) {
   const { node } = place;
+  const before = place.parent < 0 ? node.previous_response_id : null;
   const comparing = marked !== undefined && marked !== node.id;
   return (
     <section class="tree-actions" aria-label="The chosen response">
@@ -256,6 +301,7 @@ function Actions({ place, marked, onCompare }: ActionsProperties) {
         <button type="button" aria-pressed={marked === node.id} onClick={() => onCompare(node.id)}>
           {comparing ? `Compare with ${shortId(marked)}` : marked === node.id ? "Marked: choose another" : "Compare …"}
         </button>
+        {truncated && <Link to={`/tree/${before ?? node.id}`}>{before ? "What came before" : "Tree around it"}</Link>}
         {node.conversation_id && <Link to={`/c/${node.conversation_id}`}>Its conversation</Link>}
       </div>
     </section>

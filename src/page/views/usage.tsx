@@ -1,4 +1,5 @@
 /** What was used: tokens and money by day, model, profile; and the budgets. Invariant: sums are of the rows that the server told. */
+import { useEffect, useRef } from "preact/hooks";
 import { ask, askJson, may } from "../api.ts";
 import { useCell } from "../cell.ts";
 import { count, money } from "../format.ts";
@@ -171,7 +172,11 @@ interface Budget {
   per: string;
   limits: Amounts;
   spent: Amounts;
+  /** By a person through a door; else it stands in the configuration. */
+  set: boolean;
 }
+
+const PERIODS = ["day", "month", "total"];
 
 function Budgets() {
   const { data, problem, reload } = useLoad(
@@ -179,16 +184,32 @@ function Budgets() {
     async () => (await askJson<{ data: Budget[] }>("/v1/budgets")).data,
   );
   const { busy, problem: failed, run } = useAction(reload);
+  const { query } = useCell(place);
+  const chosen = query.get("budget") ?? "all";
+  const known = data?.find((budget) => budget.for === chosen);
+  // What the form does not have stays as it is.
+  const { cost, tokens, ...kept } = known?.limits ?? {};
+  const form = useRef<HTMLFormElement>(null);
+  useEffect(() => {
+    if (query.has("budget")) form.current?.querySelector<HTMLInputElement>("[name=cost]")?.focus();
+  }, [chosen, data !== undefined]);
+  const change = (key: string) => {
+    const next = new URLSearchParams(query);
+    next.set("budget", key);
+    goTo(`/usage?${next}`, { replace: true });
+  };
   const submit = (event: Event) => {
     event.preventDefault();
     const form = new FormData(event.target as HTMLFormElement);
-    const cost = Number(form.get("cost"));
-    run(() =>
-      ask("/v1/budgets", {
-        method: "PUT",
-        body: { for: String(form.get("for")).trim(), per: String(form.get("per")), cost },
-      }),
-    );
+    const amount = (name: string) => (form.get(name) ? { [name]: Number(form.get(name)) } : {});
+    const body = {
+      ...kept,
+      ...amount("cost"),
+      ...amount("tokens"),
+      for: String(form.get("for")).trim(),
+      per: String(form.get("per")),
+    };
+    run(() => ask("/v1/budgets", { method: "PUT", body }));
   };
   return (
     <section class="section">
@@ -198,33 +219,50 @@ function Budgets() {
         {data?.map((budget) => (
           <li key={`${budget.for} ${budget.per}`}>
             <code>{shown(budget.for)}</code>
-            <span>per {budget.per}</span>
+            <span>{budget.per === "total" ? "in all" : `per ${budget.per}`}</span>
             <Meters budget={budget} />
             <button
               type="button"
               disabled={busy}
-              aria-label={`Remove the budget for ${shown(budget.for)}`}
-              onClick={() => run(() => ask(`/v1/budgets?for=${encodeURIComponent(budget.for)}`, { method: "DELETE" }))}
+              aria-label={`Change the budget for ${shown(budget.for)}`}
+              onClick={() => change(budget.for)}
             >
-              Remove
+              Change
             </button>
+            {budget.set && (
+              <button
+                type="button"
+                disabled={busy}
+                aria-label={`Remove the budget for ${shown(budget.for)}`}
+                onClick={() =>
+                  run(() => ask(`/v1/budgets?for=${encodeURIComponent(budget.for)}`, { method: "DELETE" }))
+                }
+              >
+                Remove
+              </button>
+            )}
           </li>
         ))}
       </ul>
-      <form class="row" onSubmit={submit}>
+      <form class="row" onSubmit={submit} ref={form} key={`${chosen} ${JSON.stringify(known?.limits)}`}>
         <label>
-          For <input name="for" required defaultValue="all" size={18} autocomplete="off" />
+          For <input name="for" required defaultValue={chosen} size={18} autocomplete="off" />
         </label>
         <label>
           per{" "}
           <select name="per">
-            <option>day</option>
-            <option>month</option>
-            <option>total</option>
+            {PERIODS.map((period) => (
+              <option key={period} selected={period === known?.per}>
+                {period}
+              </option>
+            ))}
           </select>
         </label>
         <label>
-          at most $ <input name="cost" type="number" min="0" step="0.01" required />
+          at most $ <input name="cost" type="number" min="0" step="any" size={8} defaultValue={cost ?? ""} />
+        </label>
+        <label>
+          and tokens <input name="tokens" type="number" min="1" step="1" size={10} defaultValue={tokens ?? ""} />
         </label>
         <button type="submit" disabled={busy}>
           Set
@@ -252,7 +290,13 @@ function Meters({ budget }: { budget: Budget }) {
     const spent = budget.spent[kind] ?? 0;
     return (
       <span key={kind} class="budget">
-        <meter min={0} max={limit} high={limit * 0.8} value={spent} aria-label={`${kind} used for ${budget.for}`} />{" "}
+        <meter
+          min={0}
+          max={limit}
+          high={limit * 0.8}
+          value={spent}
+          aria-label={`${kind} used for ${shown(budget.for)}`}
+        />{" "}
         {SHOWN[kind](spent)} of {SHOWN[kind](limit)} {kind === "cost" ? "" : kind}
       </span>
     );
