@@ -46,6 +46,7 @@ const LET_OFF: readonly [line: RegExp, why: string, codes: readonly number[]][] 
   [/write hello to notes\.txt/, "waits for a person", [3]],
   [/--forget/, "a rule of another machine", [2]],
   [/rotunda trust$/, "asks, and nobody answers", [0, 3]],
+  [/^rotunda(?: chat(?: --(?:continue|from \w+|plain))?)?\s*(?:#|$)/, "is a screen, and there is no terminal", [2]],
   [/rotunda (?:compact|move work)\b/, "there may be nothing to do", [0, 1, 2]],
 ];
 
