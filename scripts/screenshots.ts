@@ -49,24 +49,54 @@ function step(question: string, calls: number, model: string): UpstreamStep {
   const usage = model === "small" ? { ...PRICES, cost: 0.0021 } : PRICES;
   if (/discount/.test(question)) {
     if (calls === 0) {
-      const reasoning = "The cart adds prices as floats. A discount must come before the tax, and cents are safer than floats.";
-      return { reasoning: [reasoning], calls: [{ name: "grep", arguments: { pattern: "TODO", path: "src" } }, { name: "read", arguments: { files: [{ file_path: "src/cart.js" }] } }], usage };
+      const reasoning =
+        "The cart adds prices as floats. A discount must come before the tax, and cents are safer than floats.";
+      return {
+        reasoning: [reasoning],
+        calls: [
+          { name: "grep", arguments: { pattern: "TODO", path: "src" } },
+          { name: "read", arguments: { files: [{ file_path: "src/cart.js" }] } },
+        ],
+        usage,
+      };
     }
     return { text: ANSWER, usage };
   }
   if (/change it/i.test(question)) {
-    if (calls === 0) return { text: "I change `total` and then run the tests.", calls: [{ name: "TodoWrite", arguments: TODOS }], usage };
+    if (calls === 0)
+      return {
+        text: "I change `total` and then run the tests.",
+        calls: [{ name: "TodoWrite", arguments: TODOS }],
+        usage,
+      };
     if (calls === 1) {
-      const [before, after] = ["  return items.reduce((sum, item) => sum + item.price, 0);", "  const cents = items.reduce((sum, { price }) => sum + Math.round(price * 100), 0);\n  return Math.round(cents * (1 - discount)) / 100;"];
-      return { calls: [{ name: "edit", arguments: { file_path: "src/cart.js", old_string: before, new_string: after } }], usage };
+      const [before, after] = [
+        "  return items.reduce((sum, item) => sum + item.price, 0);",
+        "  const cents = items.reduce((sum, { price }) => sum + Math.round(price * 100), 0);\n  return Math.round(cents * (1 - discount)) / 100;",
+      ];
+      return {
+        calls: [{ name: "edit", arguments: { file_path: "src/cart.js", old_string: before, new_string: after } }],
+        usage,
+      };
     }
     return { text: "Done: `total` takes a discount, and the tests pass.", usage };
   }
   if (/explore/.test(question) && calls === 0) {
-    return { calls: [{ name: "task", arguments: { description: "Find callers of total", task: "Find all callers of total", agent_type: "explore" } }], usage };
+    return {
+      calls: [
+        {
+          name: "task",
+          arguments: { description: "Find callers of total", task: "Find all callers of total", agent_type: "explore" },
+        },
+      ],
+      usage,
+    };
   }
   if (/callers/.test(question)) return { text: "`total` is called in one place: `src/receipt.js`, line 12.", usage };
-  return { text: "Three places use `total`: the receipt, the preview and the export. None of them rounds by itself, so the change is safe.", usage };
+  return {
+    text: "Three places use `total`: the receipt, the preview and the export. None of them rounds by itself, so the change is safe.",
+    usage,
+  };
 }
 
 interface Demo {
@@ -80,7 +110,10 @@ async function startDemo(): Promise<Demo> {
   const folder = mkdtempSync(join(tmpdir(), "rotunda-pictures-"));
   const workspace = join(folder, "shop");
   mkdirSync(join(workspace, "src"), { recursive: true });
-  writeFileSync(join(workspace, "src/cart.js"), "// TODO: discounts\nexport function total(items) {\n  return items.reduce((sum, item) => sum + item.price, 0);\n}\n");
+  writeFileSync(
+    join(workspace, "src/cart.js"),
+    "// TODO: discounts\nexport function total(items) {\n  return items.reduce((sum, item) => sum + item.price, 0);\n}\n",
+  );
   writeFileSync(join(workspace, "package.json"), '{ "name": "shop" }\n');
   const upstream = await startUpstream((request) => {
     const messages = request.body.messages as unknown as { role: string; content: unknown }[];
@@ -88,18 +121,43 @@ async function startDemo(): Promise<Demo> {
     const calls = messages.slice(at).filter(({ role }) => role === "assistant").length;
     return step(JSON.stringify(messages[at]?.content), calls, String(request.body.model));
   });
-  const model = (id: string) => ({ id, baseUrl: upstream.url, model: id, apiKey: "sk-demo-0123456789", contextWindow: 200_000 });
-  const server = { command: process.execPath, args: [resolve("node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"), workspace] };
-  const config = { models: [model("large"), model("small")], mcpServers: { files: server, issues: { url: "http://127.0.0.1:9/mcp" } } };
+  const model = (id: string) => ({
+    id,
+    baseUrl: upstream.url,
+    model: id,
+    apiKey: "sk-demo-0123456789",
+    contextWindow: 200_000,
+  });
+  const server = {
+    command: process.execPath,
+    args: [resolve("node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"), workspace],
+  };
+  const config = {
+    models: [model("large"), model("small")],
+    mcpServers: { files: server, issues: { url: "http://127.0.0.1:9/mcp" } },
+  };
   writeFileSync(join(folder, "rotunda.yaml"), JSON.stringify(config));
   const state = join(folder, "state");
-  const env = { PATH: process.env.PATH, HOME: folder, ROTUNDA_HOME: state, ROTUNDA_CONFIG: join(folder, "rotunda.yaml"), NO_COLOR: "1" };
-  const child = spawn(process.execPath, [resolve("bin/rotunda.js"), "serve", "--port", "0", "--quiet"], { cwd: workspace, env, stdio: ["ignore", "pipe", "inherit"] });
+  const env = {
+    PATH: process.env.PATH,
+    HOME: folder,
+    ROTUNDA_HOME: state,
+    ROTUNDA_CONFIG: join(folder, "rotunda.yaml"),
+    NO_COLOR: "1",
+  };
+  const child = spawn(process.execPath, [resolve("bin/rotunda.js"), "serve", "--port", "0", "--quiet"], {
+    cwd: workspace,
+    env,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const url = await addressOf(child);
   const token = readFileSync(join(state, "token"), "utf8").trim();
   const ask = async <T>(path: string, json?: unknown): Promise<T> => {
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-    const answer = await fetch(url + path, json === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(json) });
+    const answer = await fetch(
+      url + path,
+      json === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(json) },
+    );
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
     return (await answer.json()) as T;
   };
@@ -171,7 +229,12 @@ interface Look {
 
 async function picture(browser: Browser, demo: Demo, look: Look, folder: string): Promise<void> {
   const viewport = look.phone ? { width: 360, height: 740 } : { width: 1200, height: 780 };
-  const context = await browser.newContext({ viewport, colorScheme: look.dark ? "dark" : "light", hasTouch: look.phone, reducedMotion: "reduce" });
+  const context = await browser.newContext({
+    viewport,
+    colorScheme: look.dark ? "dark" : "light",
+    hasTouch: look.phone,
+    reducedMotion: "reduce",
+  });
   const page: Page = await context.newPage();
   const { url } = await demo.ask<{ url: string }>("/rotunda/sign-in-link", {});
   await page.goto(url);
@@ -194,7 +257,10 @@ async function main(): Promise<void> {
   const folder = at < 0 ? "docs/images" : (process.argv[at + 1] ?? ".");
   mkdirSync(folder, { recursive: true });
   const demo = await startDemo();
-  const browser = await chromium.launch({ executablePath: BROWSER, args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
+  const browser = await chromium.launch({
+    executablePath: BROWSER,
+    args: process.getuid?.() === 0 ? ["--no-sandbox"] : [],
+  });
   try {
     const { conversation, waiting, first, large, other } = await fill(demo);
     const chat = { path: `/c/${conversation}`, wait: ".approval" };
@@ -221,9 +287,19 @@ async function main(): Promise<void> {
       ["settings", "/settings", ".form"],
     ];
     const all = views.flatMap(([name, path, wait]) =>
-      [false, true].flatMap((dark) => [false, true].map((phone) => ({ name: `${name}-${dark ? "dark" : "light"}${phone ? "-phone" : ""}`, path, wait, dark, phone }))),
+      [false, true].flatMap((dark) =>
+        [false, true].map((phone) => ({
+          name: `${name}-${dark ? "dark" : "light"}${phone ? "-phone" : ""}`,
+          path,
+          wait,
+          dark,
+          phone,
+        })),
+      ),
     );
-    const wanted = process.argv.includes("--only") ? all.filter(({ name }) => name.startsWith(process.argv.at(-1) ?? "")) : all;
+    const wanted = process.argv.includes("--only")
+      ? all.filter(({ name }) => name.startsWith(process.argv.at(-1) ?? ""))
+      : all;
     for (const look of at < 0 ? looks : wanted) await picture(browser, demo, look, folder);
   } finally {
     await browser.close();

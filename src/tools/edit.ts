@@ -6,8 +6,8 @@
  */
 import type { JsonObject } from "../types/json.ts";
 import type { Tool } from "../types/tool.ts";
-import { openInside, writeInside } from "../util/workspace-path.ts";
 import { unifiedDiff } from "../util/diff.ts";
+import { openInside, writeInside } from "../util/workspace-path.ts";
 import { exclusively } from "./exclusive.ts";
 import {
   answering,

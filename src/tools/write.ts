@@ -4,8 +4,8 @@
  * Invariant: nothing outside the workspace and none of the files that steer Rotunda, git or a shell is written.
  */
 import type { Tool } from "../types/tool.ts";
-import { openInside, writeInside } from "../util/workspace-path.ts";
 import { unifiedDiff } from "../util/diff.ts";
+import { openInside, writeInside } from "../util/workspace-path.ts";
 import { exclusively } from "./exclusive.ts";
 import { answering, explain, failure, filledText, pathSubject, requiredText } from "./input.ts";
 

@@ -15,11 +15,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { unifiedDiff } from "../../src/util/diff.ts";
 import { editTool } from "../../src/tools/edit.ts";
 import { readTool } from "../../src/tools/read.ts";
 import { writeTool } from "../../src/tools/write.ts";
 import type { JsonObject } from "../../src/types/json.ts";
+import { unifiedDiff } from "../../src/util/diff.ts";
 import { context } from "./context.ts";
 
 let workspace: string;
