@@ -5,7 +5,7 @@
  * Invariant: the table shows what was measured, also where a goal is missed; the exit code is 0 unless a
  * measurement could not be made. `--write` puts the table into docs/benchmarks.md.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
 import { dirname } from "node:path";
 import { parseArgs } from "node:util";
@@ -98,13 +98,22 @@ function table(measured: readonly Row[]): string {
   return lines.map((line) => `${line.map(pad).join("  ").trimEnd()}\n`).join("");
 }
 
+/** Rows of the page by what they measured: those that were not measured this time stay as they are. */
+function knownRows(path: string): Map<string, string> {
+  const lines = existsSync(path) ? readFileSync(path, "utf8").split("\n") : [];
+  const rows = lines.filter((line) => line.startsWith("| ") && !/^\| (?:measured|---) \|/.test(line));
+  return new Map(rows.map((line) => [line.split(" | ")[0]?.slice(2) ?? "", line]));
+}
+
 function writeDocument(measured: readonly Row[]): void {
   const path = here("../docs/benchmarks.md");
-  const lines = measured.map((row) => {
+  const known = flags.only ? knownRows(path) : new Map<string, string>();
+  for (const row of measured) {
     const ratio = row.bare === null ? "–" : `${(row.ours / row.bare).toFixed(2)}×`;
     const [name = "", , , value = "", goal = "", state = ""] = cells(row);
-    return `| ${name} | ${ratio} | ${value} | ${goal} | ${state} | ${row.note ?? ""} |`;
-  });
+    known.set(name, `| ${name} | ${ratio} | ${value} | ${goal} | ${state} | ${row.note ?? ""} |`);
+  }
+  const lines = [...known.values()];
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(
     path,
