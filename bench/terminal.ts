@@ -8,6 +8,8 @@
 import { spawn } from "node:child_process";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { type Terminal, TuiAltScreen } from "@earendil-works/pi-tui";
 import { loadMarkdown, SaidBlock } from "../src/doors/tui/block.ts";
 import { Reader } from "../src/doors/tui/reader.ts";
@@ -189,6 +191,8 @@ function hour(tokens: number): Row[] {
   const reader = new Reader(screen.transcript);
   const marks: number[] = [];
   const frames: number[] = [];
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
   let count = 0;
   for (const event of answer(tokens)) {
     const began = performance.now();
@@ -200,7 +204,7 @@ function hour(tokens: number): Row[] {
       if (count < 20_000) frames.push(performance.now() - began);
     }
     if (count % (tokens / 10) === 0) {
-      globalThis.gc?.();
+      collect();
       marks.push(process.memoryUsage().heapUsed / 1_048_576);
     }
   }
@@ -216,7 +220,7 @@ function hour(tokens: number): Row[] {
       value: grown,
       valueUnit: "MB",
       goal: 8,
-      note: `${(tokens / 200).toLocaleString("en")} s by a simulated clock${globalThis.gc ? "" : "; what is not collected yet is in it"}`,
+      note: `${(tokens / 200).toLocaleString("en")} s by a simulated clock`,
     },
     {
       name: "a frame of the screen at 200 tokens/s (99th percentile)",
