@@ -56,7 +56,11 @@ test.skipIf(follows)("D2 the power fails: nothing acknowledged is lost", () => k
 
 test.skipIf(follows)("D3 D4 D5 a full disk, a read-only one, and an fsync that fails", () => keeps(disk, 1), SLOW);
 
-test.skipIf(follows)("D6 bytes flip in pages: found, and the rest is served after the repair", () => keeps(damage, 6), SLOW);
+test.skipIf(follows)(
+  "D6 bytes flip in pages: found, and the rest is served after the repair",
+  () => keeps(damage, 6),
+  SLOW,
+);
 
 test.skipIf(follows)("D7 two servers on one database are killed in turns", () => keeps(processes, 4), SLOW);
 
@@ -64,7 +68,11 @@ test.skipIf(follows)("D7 the wall clock jumps", () => keeps(clock, 5), SLOW);
 
 test.skipIf(follows)("D7 the engine's steps come in any order", () => keeps(interleavings, 25), SLOW);
 
-test.skipIf(follows)("D13 a response brings the server down: it is ended, the others go on", () => keeps(poison, 1), SLOW);
+test.skipIf(follows)(
+  "D13 a response brings the server down: it is ended, the others go on",
+  () => keeps(poison, 1),
+  SLOW,
+);
 
 /** The gate: what is made worse on purpose must be noticed. */
 test.each<[string, Part, number, Change]>([
