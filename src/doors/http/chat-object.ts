@@ -79,8 +79,8 @@ export function failureOf(response: ResponseNode): RotundaError | undefined {
   const { status, error, incompleteReason: reason } = response;
   if (status === "failed") return new RotundaError(error?.code ?? "internal", error?.message ?? "the response failed");
   if (status === "waiting" && error) {
-    const remedy = `Response ${response.id} waits. It goes on when the budget is raised (rotunda budget set) or begins anew.`;
-    return new RotundaError(error.code, error.message, { remedy });
+    const why = `${error.message}; response ${response.id} waits, and goes on when that is raised or begins anew`;
+    return new RotundaError(error.code, why, { remedy: "rotunda budget set" });
   }
   if (status === "cancelled") return new RotundaError("cancelled", error?.message ?? "the response was cancelled");
   if (reason === "stream_cut" || reason === "interrupted" || reason === "empty_response") {
