@@ -9,7 +9,6 @@ import {
   type BudgetConfig,
   type BudgetHold,
   type BudgetKey,
-  type BudgetLimits,
   noneSpent,
   type Reserved,
   type Spent,
@@ -18,6 +17,7 @@ import {
 import type { Model } from "../types/model.ts";
 import type { Profile } from "../types/profile.ts";
 import type { ResponseError, ResponseNode } from "../types/response.ts";
+import { configured } from "../util/configured-budget.ts";
 import { KeyedLock } from "../util/keyed-lock.ts";
 import { usageOf } from "./advance.ts";
 import type { History } from "./history.ts";
@@ -208,20 +208,6 @@ export class BudgetGate {
     // The configuration has changed its mind: the next call finds out what counts now.
     return !limits || period !== budget.period || usedUp({ ...budget, limits }) === undefined;
   }
-}
-
-/** What the configuration says about a key; the last word counts. "response" is each outermost one. */
-function configured(
-  budgets: readonly BudgetConfig[],
-  key: BudgetKey,
-  outermost: string | undefined,
-): Pick<BudgetHold, "limits" | "period"> {
-  const [kind = "", id] = key.split("/");
-  const generic = kind !== "response" || outermost === undefined || id === outermost ? kind : undefined;
-  const found = budgets.findLast((one) => one.for === key) ?? budgets.findLast((one) => one.for === generic);
-  if (!found) return {};
-  const { for: _for, per = "total", ...limits } = found;
-  return { limits: limits satisfies BudgetLimits, period: per };
 }
 
 /** What an endpoint says it has used gives nothing back. */

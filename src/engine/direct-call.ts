@@ -64,8 +64,7 @@ async function directCall(
     decision: verdict.effect === "allow" ? "allow" : "deny",
     why: verdict.why,
   };
-  const record = async (more: { [key: string]: Json }) => {
-    if (options.audited === false) return;
+  const record = (more: { [key: string]: Json }) => {
     const entry = { action: "direct_call", who: by, door, responseId: null, at: parts.now() } as const;
     return parts.store.audit({ ...entry, details: { ...details, ...more } });
   };

@@ -6,6 +6,7 @@
  */
 import type { ClientBase, ClientConfig } from "pg";
 import { RotundaError } from "../types/error.ts";
+import { withoutPassword } from "../util/mask.ts";
 
 /** Milliseconds. A stalled process's locks are gone well before its leases are over. */
 const IDLE_IN_TRANSACTION = 5_000;
@@ -101,11 +102,6 @@ export function isConflict(error: unknown): boolean {
   return ["40001", "40P01", "55P03", "23505"].includes(stateOf(error));
 }
 
-/** What people may see of an address: no password. */
-export function placeOf(url: string): string {
-  return url.replace(/^(\w+:\/\/[^/@:]*):[^@]*@/, "$1:***@").replace(/([?&](?:password|sslpassword)=)[^&]*/gi, "$1***");
-}
-
 const remedies: readonly [RegExp, string][] = [
   [/^28/, "Check user and password of the database's address, and the server's pg_hba.conf."],
   [/^3D000/, "Create the database first: createdb NAME."],
@@ -115,7 +111,7 @@ const remedies: readonly [RegExp, string][] = [
 ];
 
 export function explainer(url: string): (error: unknown) => RotundaError {
-  const place = placeOf(url);
+  const place = withoutPassword(url);
   const secrets = [...url.matchAll(/:\/\/[^/@:]*:([^@]*)@/g), ...url.matchAll(/[?&](?:ssl)?password=([^&]*)/gi)]
     .flatMap(([, secret = ""]) => [secret, decode(secret)])
     .filter((secret) => secret.length > 3);
@@ -165,11 +161,11 @@ export async function checkServer(client: Pick<ClientBase, "query">, url: string
   );
   const { version = 0, encoding = "" } = rows[0] ?? {};
   if (version < OLDEST) {
-    const text = `the database ${placeOf(url)} is Postgres ${Math.floor(version / 10_000)}; 13 is the oldest that can be used`;
+    const text = `the database ${withoutPassword(url)} is Postgres ${Math.floor(version / 10_000)}; 13 is the oldest that can be used`;
     throw new RotundaError("storage_failed", text, { remedy: "Upgrade the server." });
   }
   if (encoding !== "UTF8") {
-    const text = `the database ${placeOf(url)} has the encoding ${encoding}`;
+    const text = `the database ${withoutPassword(url)} has the encoding ${encoding}`;
     throw new RotundaError("storage_failed", text, { remedy: "Create it with: createdb -E UTF8 -T template0 NAME" });
   }
 }

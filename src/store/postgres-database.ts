@@ -4,17 +4,18 @@
  * Invariant: `commit` resolves only when the transaction is known to be committed. Where the connection is lost at the
  * very commit, what became of it is read in the database, and nothing is done twice.
  */
+
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ClientBase, Pool, PoolClient, QueryResultRow } from "pg";
 import { RotundaError } from "../types/error.ts";
+import { withoutPassword } from "../util/mask.ts";
 import {
   connectionOf,
   explainer,
   isLost,
   type Parameter,
   parameterOf,
-  placeOf,
   prepareSession,
   typesOf,
 } from "./postgres-connection.ts";
@@ -180,7 +181,7 @@ export class PostgresDatabase implements Reader {
       if (performance.now() - began > (this.closing ? SOON : PATIENCE)) break;
       await sleep(pause);
     }
-    const text = `the connection to the database ${placeOf(this.#url)} was lost during a commit, and what became of it is not known`;
+    const text = `the connection to the database ${withoutPassword(this.#url)} was lost during a commit, and what became of it is not known`;
     throw new RotundaError("storage_failed", text, {
       remedy: "What is stored is whole: read it, and go on from there.",
     });

@@ -6,7 +6,8 @@
  */
 import type { ClientBase } from "pg";
 import { RotundaError } from "../types/error.ts";
-import { checkServer, placeOf } from "./postgres-connection.ts";
+import { withoutPassword } from "../util/mask.ts";
+import { checkServer } from "./postgres-connection.ts";
 import type { PostgresDatabase } from "./postgres-database.ts";
 import { migrations } from "./postgres-schema.ts";
 
@@ -47,7 +48,7 @@ async function migrate(client: ClientBase, db: PostgresDatabase, url: string): P
   await client.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`rotunda migrations ${db.schema}`]);
   const from = await versionOf(client, db);
   if (from > migrations.length) {
-    throw new RotundaError("storage_failed", `the database ${placeOf(url)} was made by a newer Rotunda`, {
+    throw new RotundaError("storage_failed", `the database ${withoutPassword(url)} was made by a newer Rotunda`, {
       remedy: `Upgrade Rotunda, or give it another schema of the database than "${db.schema}".`,
     });
   }

@@ -55,8 +55,6 @@ export interface DirectCallOptions {
   judged?: Pick<Judgement, "effect" | "why">;
   /** Makes the call in the tool's place. */
   perform?: (signal: AbortSignal) => Promise<ToolResult>;
-  /** False: nobody's act, only a look whether the tool works; it is not written into the audit log. Default true. */
-  audited?: boolean;
 }
 
 export interface Judgement {

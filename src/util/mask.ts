@@ -37,8 +37,12 @@ function maskText(text: string): string {
   return text === "" || /^(?:\$\{\w+\}|\$\w+)$/.test(text) ? text : mask(text);
 }
 
-/** A text with the passwords of addresses in it hidden, and nothing else. */
-export function maskWithin(text: string): string {
+/** An address as people may see it: nothing of its password, whatever characters are in that, and all the rest. */
+export function withoutPassword(address: string): string {
+  return secretsInUrl(address).reduce((rest, secret) => rest.replaceAll(secret, "***"), address);
+}
+
+function maskWithin(text: string): string {
   return secretsInUrl(text).reduce((rest, secret) => rest.replaceAll(secret, mask(secret)), text);
 }
 

@@ -64,12 +64,6 @@ test("damaged pages: the error of any command leads to the doctor", SLOW, async 
   expect([code, err]).toEqual([1, expect.stringMatching(/damaged.*\n {2}.*rotunda doctor --repair/)]);
 });
 
-test("the doctor leaves nothing in the audit log", SLOW, async () => {
-  const place = home();
-  expect((await findings(place)).find(({ name }) => name === "search")).toMatchObject({ state: "ok" });
-  expect(JSON.parse((await place.run(["audit", "--json"])).out)).toEqual([]);
-});
-
 test("models are not asked, unless with --online: then each says what came of it", SLOW, async () => {
   const upstream = await startUpstream([{ text: "hello" }]);
   later(() => upstream.close());

@@ -7,6 +7,7 @@ import { createApp } from "../../src/app.ts";
 import { Upkeep } from "../../src/doors/http/upkeep.ts";
 import type { UpstreamScript } from "../../src/testing/upstream.ts";
 import { later } from "../support.ts";
+import { hasPostgres, sharedPostgres } from "../support-postgres.ts";
 import { inCluster, serve } from "./served.ts";
 
 const SLOW = { timeout: 30_000 };
@@ -85,5 +86,31 @@ test.skipIf(inCluster)(
     expect(asked).toContain(other);
     const own = await made.get(other);
     expect(own?.engine.textOf(await own.engine.get(id))).toContain("nobody answered in time");
+  },
+);
+
+test.skipIf(!hasPostgres)(
+  "a queue that nobody works on is told of; what stands behind another turn is none",
+  SLOW,
+  async () => {
+    const { url } = await sharedPostgres();
+    const said: string[] = [];
+    const served = await serve([{ text: "never asked" }], {
+      config: { database: `${url}&schema=unworked_${process.pid}` },
+      app: { queued: true },
+      door: { log: (line: string) => said.push(line) },
+    });
+    const upkeep = new Upkeep(served.door.services, { unworked: 100 });
+    later(() => upkeep.close());
+    const { id: conversation } = (await (await served.fetch("/v1/conversations", { json: {} })).json()) as {
+      id: string;
+    };
+    for (const input of ["one", "two"]) await served.respond({ input, conversation, background: true });
+    await upkeep.prepare();
+    await upkeep.start(() => undefined);
+    const warnings = () => said.filter((line) => line.includes("does a worker run that takes them"));
+    await expect.poll(warnings, { timeout: 20_000 }).toHaveLength(1);
+    expect(warnings()[0]).toContain("1 response queued for more than 0.1 s (general)");
+    expect(served.upstream.requests).toHaveLength(0);
   },
 );

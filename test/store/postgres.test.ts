@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { openPostgresStore } from "../../src/store/postgres.ts";
 import { explainer } from "../../src/store/postgres-connection.ts";
 import { migrations } from "../../src/store/postgres-schema.ts";
-import { maskSecrets } from "../../src/util/mask.ts";
+import { maskSecrets, withoutPassword } from "../../src/util/mask.ts";
 import { secretsInUrl } from "../../src/util/secrets.ts";
 import { later } from "../support.ts";
 import { freshSchema, hasPostgres, query, sharedPostgres } from "../support-postgres.ts";
@@ -157,9 +157,11 @@ test.each([
   ["postgres://u:hunter2word@/db?host=%2Frun%2Fpostgresql", "hunter2word"],
   ["postgres://u:hunter2word@one:5432,two:5432/db", "hunter2word"],
   ["postgres://u:hunter2%40word@[::1]/db", "hunter2@word"],
+  ["postgres://u:hunter2@word@host/db", "hunter2@word"],
   ["postgres:///db?host=/tmp&user=u&password=hunter2word", "hunter2word"],
 ])("the password of %s is known as a secret, and shown nowhere", (address, password) => {
   expect(secretsInUrl(address)).toContain(password);
+  expect(withoutPassword(address)).not.toMatch(/hunter2|word@/);
   expect(JSON.stringify(maskSecrets({ database: address }))).not.toContain("hunter2word");
   expect(explainer(address)(new Error(`no way to ${address}`)).message).not.toMatch(/hunter2/);
 });

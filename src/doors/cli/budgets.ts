@@ -7,7 +7,7 @@ import type { App } from "../../types/app.ts";
 import { type Budget, type BudgetLimits, type BudgetPeriod, budgetKey } from "../../types/budget.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { Token } from "../../types/token.ts";
-import { periodOf } from "../../util/budget-period.ts";
+import { periodOf } from "../../util/configured-budget.ts";
 import { shortId } from "../../util/ids.ts";
 import { rootOf } from "../../util/outermost.ts";
 import { readServerFile } from "../../util/server-file.ts";

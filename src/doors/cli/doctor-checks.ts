@@ -6,8 +6,8 @@
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { toRotundaError } from "../../types/error.ts";
+import { withoutPassword } from "../../util/mask.ts";
 import { counted, matchesName } from "../../util/text.ts";
-import { withoutPassword } from "./address.ts";
 import type { CommandContext } from "./context.ts";
 
 export interface Finding {
@@ -145,7 +145,7 @@ async function checkSearch(context: CommandContext): Promise<Finding[]> {
   const app = await context.app();
   const { workspace } = context;
   const input = { pattern: "x{3}", path: ".", file_pattern: "package.json" };
-  const result = await app.engine.call("grep", input, { workspace, by: "doctor", audited: false });
+  const result = await app.engine.call("grep", input, { workspace, by: "doctor" });
   return [
     { name: "search", state: result.isError ? "fault" : "ok", text: result.isError ? result.text : "ripgrep runs" },
   ];

@@ -5,8 +5,8 @@
  * comes; what stays behind is named.
  */
 import type { Store } from "../../types/store.ts";
+import { withoutPassword } from "../../util/mask.ts";
 import { counted, visible } from "../../util/text.ts";
-import { withoutPassword } from "./address.ts";
 import type { CommandContext } from "./context.ts";
 import { outcomeOf, progress, tellLeft, tellTarget } from "./copy-report.ts";
 import { CopySource, selectionOf } from "./copy-source.ts";

@@ -2,6 +2,7 @@
 import type { App } from "../../types/app.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
+import { rootOf } from "../../util/outermost.ts";
 import { isHeld } from "../../util/process-name.ts";
 import { counted, oneLine, visible } from "../../util/text.ts";
 
@@ -25,18 +26,6 @@ export async function outline(app: App, responseId: string, here = responseId): 
   const { tokens, cost } = await app.store.usedBelow(root);
   const total = lines.length > 1 && tokens > 0 ? `    in all: ${usedText({ total_tokens: tokens, cost })}\n` : "";
   return lines.map((line) => lineText(line, here, app.workspace)).join("") + total;
-}
-
-/** The topmost response above this one; one that was deleted is above nothing. */
-export async function rootOf(app: App, id: string): Promise<string> {
-  let root = id;
-  for (let next: string | undefined = id; next !== undefined; ) {
-    const node: ResponseNode | undefined = await app.store.node(next);
-    if (!node) return root;
-    root = next;
-    next = node.previousResponseId ?? node.caller?.responseId;
-  }
-  return root;
 }
 
 /** Depth first; below the root a chain of only children stays at one indent, so that a long conversation reads as a list. */

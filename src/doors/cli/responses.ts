@@ -5,11 +5,11 @@ import { RotundaError, toRotundaError } from "../../types/error.ts";
 import type { Item } from "../../types/item.ts";
 import type { FullResponse, ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
-import { outermost } from "../../util/outermost.ts";
+import { outermost, rootOf } from "../../util/outermost.ts";
 import { isHeld } from "../../util/process-name.ts";
 import { counted, oneLine, visible } from "../../util/text.ts";
 import { approverFor, type CommandContext, interruptible } from "./context.ts";
-import { outline, rootOf, treeLines, usedText } from "./outline.ts";
+import { outline, treeLines, usedText } from "./outline.ts";
 import { followTurn, type OutputFormat } from "./turn.ts";
 
 export interface ResumeFlags {

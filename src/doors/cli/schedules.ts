@@ -37,13 +37,8 @@ export async function scheduleList(context: CommandContext, flags: { json?: bool
 }
 
 function lineOf({ name, cron, enabled, nextAt, request, lastResponseId, error }: Schedule): string {
-  const next = !enabled
-    ? "off"
-    : nextAt === null
-      ? error === null
-        ? "over"
-        : "never"
-      : new Date(nextAt).toISOString();
+  const due = nextAt === null ? (error === null ? "over" : "never") : new Date(nextAt).toISOString();
+  const next = enabled ? due : "off";
   const last = lastResponseId === null ? "" : `  last ${shortId(lastResponseId)}`;
   const why = error === null ? "" : `  could not be started: ${oneLine(error, 140)}`;
   return visible(`${name}  ${cron ?? "once"}  ${next}${last}${why}  "${oneLine(request.input, 50)}"`);

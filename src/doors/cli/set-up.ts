@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import { createInterface } from "node:readline/promises";
 import type { TrustItem } from "../../types/app.ts";
 import { RotundaError } from "../../types/error.ts";
-import { maskWithin } from "../../util/mask.ts";
+import { withoutPassword } from "../../util/mask.ts";
 import { createRedactor } from "../../util/secrets.ts";
 import { visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
@@ -47,12 +47,12 @@ export async function trust(context: CommandContext, path: string | undefined, f
 
 /** In full, so that nothing hides behind an ellipsis. */
 function describe(item: TrustItem): string {
-  return `${visible(item.file)}: ${visible(item.what)}\n  ${visible(JSON.stringify(item.content, withoutPasswords, 2)).replaceAll("\n", "\n  ")}\n`;
+  return `${visible(item.file)}: ${visible(item.what)}\n  ${visible(JSON.stringify(item.content, addressesBare, 2)).replaceAll("\n", "\n  ")}\n`;
 }
 
 /** What would let somebody in is known to whoever wrote the file, and nobody else's affair at this screen. */
-function withoutPasswords(_key: string, value: unknown): unknown {
-  return typeof value === "string" ? maskWithin(value) : value;
+function addressesBare(_key: string, value: unknown): unknown {
+  return typeof value === "string" ? withoutPassword(value) : value;
 }
 
 async function confirmed(context: CommandContext, question: string): Promise<boolean> {

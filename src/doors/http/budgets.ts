@@ -6,7 +6,7 @@
 
 import type { BudgetKey } from "../../types/budget.ts";
 import { RotundaError } from "../../types/error.ts";
-import { periodOf } from "../../util/budget-period.ts";
+import { periodOf } from "../../util/configured-budget.ts";
 import { rootOf } from "../../util/outermost.ts";
 import type { BudgetToSet } from "./budgets-schemas.ts";
 import type { RequestContext } from "./context.ts";

@@ -36,9 +36,9 @@ export const streamNews: Handler = (context) => {
         await ready;
         yield frame("hello", JSON.stringify({ type: "hello", version: services.version }));
         while (!signal.aborted) {
-          const ready = waiting;
+          const told = waiting;
           waiting = [];
-          for (const event of ready) yield frame(event.type, JSON.stringify(event));
+          for (const event of told) yield frame(event.type, JSON.stringify(event));
           if (waiting.length > 0 || signal.aborted) continue;
           await new Promise<void>((resolve) => {
             wake = resolve;

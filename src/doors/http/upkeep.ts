@@ -10,6 +10,7 @@ import type { App } from "../../types/app.ts";
 import { toRotundaError } from "../../types/error.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { type Once, once } from "../../util/once.ts";
+import { counted } from "../../util/text.ts";
 import type { Deliveries, DeliveriesOptions } from "./deliveries.ts";
 import type { Services } from "./services.ts";
 import type { TakenUp } from "./take-up.ts";
@@ -18,6 +19,8 @@ import type { Timetable } from "./timetable.ts";
 export interface UpkeepOptions extends Pick<DeliveriesOptions, "delays" | "beat"> {
   /** Milliseconds between two looks for approvals whose time is over. Default: a minute. */
   expiry?: number;
+  /** Milliseconds after which a queue that nobody works on is told of. Default: half a minute. */
+  unworked?: number;
 }
 
 /** Milliseconds between two looks for responses whose budget can be used again. */
@@ -31,6 +34,8 @@ const RETENTION = 3_600_000;
 /** Milliseconds after which a queue that nobody works on is told of, and between two words about it. */
 const UNWORKED = 30_000;
 const UNWORKED_AGAIN = 300_000;
+/** Responses of that queue that are looked at. */
+const UNWORKED_LOOKED_AT = 100;
 /** Milliseconds from listening to the first upkeep. */
 const SETTLING = 100;
 /** Milliseconds that deliveries have when the server ends: it has ten seconds for everything. */
@@ -52,14 +57,16 @@ export class Upkeep {
   #takeOverTimer: NodeJS.Timeout | undefined;
   #taking = false;
   #expiring = false;
+  readonly #unworked: number;
   #unworkedAt = Number.NEGATIVE_INFINITY;
   #unlisten: (() => void) | undefined;
 
-  constructor(services: Services, { expiry = 60_000, ...options }: UpkeepOptions = {}) {
+  constructor(services: Services, { expiry = 60_000, unworked = UNWORKED, ...options }: UpkeepOptions = {}) {
     const { app, workspace, version, log } = services;
     this.#app = app;
     this.#services = services;
     this.#expiry = expiry;
+    this.#unworked = unworked;
     this.#timetable = once(async () => new (await import("./timetable.ts")).Timetable(services));
     this.#deliveries = once(async () => {
       const module = await import("./deliveries.ts");
@@ -121,7 +128,7 @@ export class Upkeep {
     (async () => {
       const left = await this.#app.store.abandoned(1_000);
       if (left.length === 0) return;
-      this.#tellUnworked(left);
+      await this.#tellUnworked(left);
       const { takeUpNodes } = await import("./take-up.ts");
       const { appFor, limits } = this.#services;
       await takeUpNodes(
@@ -141,14 +148,20 @@ export class Upkeep {
   }
 
   /** What nobody takes out of the queue would wait for ever, and nobody knew why. */
-  #tellUnworked(left: readonly ResponseNode[]): void {
+  async #tellUnworked(left: readonly ResponseNode[]): Promise<void> {
     const now = Date.now();
-    const waits = left.filter(({ status, createdAt }) => status === "queued" && now - createdAt > UNWORKED);
-    if (waits.length === 0 || now - this.#unworkedAt < UNWORKED_AGAIN) return;
+    if (now - this.#unworkedAt < UNWORKED_AGAIN) return;
+    const queued = left.filter(({ status, createdAt }) => status === "queued" && now - createdAt > this.#unworked);
+    // What stands behind another turn waits for that, and not for a worker.
+    const first: ResponseNode[] = [];
+    for (const node of queued.slice(0, UNWORKED_LOOKED_AT)) {
+      const parent = node.previousResponseId === null ? undefined : await this.#app.store.node(node.previousResponseId);
+      if (!parent || parent.endedAt !== null) first.push(node);
+    }
+    if (first.length === 0) return;
     this.#unworkedAt = now;
-    const profiles = [...new Set(waits.map(({ profile }) => profile))].slice(0, 5).join(", ");
-    const count = waits.length === 1 ? "1 response has" : `${waits.length} responses have`;
-    const text = `${count} been queued for more than ${UNWORKED / 1_000} s (${profiles}): does a worker run that takes them?`;
+    const profiles = [...new Set(first.map(({ profile }) => profile))].join(", ");
+    const text = `${counted(first.length, "response")} queued for more than ${this.#unworked / 1_000} s (${profiles}): does a worker run that takes them?`;
     this.#services.log({ level: "warn", text });
   }
 

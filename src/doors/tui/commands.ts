@@ -9,6 +9,7 @@ import { LOCAL, type ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
 import { rootOf } from "../../util/outermost.ts";
 import { isHeld } from "../../util/process-name.ts";
+import { counted } from "../../util/text.ts";
 import { cleanLine } from "./clean.ts";
 import { textOf } from "./reader.ts";
 import type { Session } from "./session.ts";
@@ -167,7 +168,7 @@ async function showHub(stage: Stage): Promise<void> {
   const servers = (await stage.session.app.hub())?.servers() ?? [];
   if (servers.length === 0) return stage.note("No MCP server is configured: mcpServers in rotunda.yaml.");
   const rows = servers.map(({ name, state, transport, toolCount, error }) => {
-    const tools = toolCount === 0 ? "" : ` · ${toolCount} tool${toolCount === 1 ? "" : "s"}`;
+    const tools = toolCount === 0 ? "" : ` · ${counted(toolCount, "tool")}`;
     const why = error === undefined ? "" : ` · ${cleanLine(error, 300)}`;
     return [name, `${state.replaceAll("_", " ")} · ${transport}${tools}${why}`] as const;
   });

@@ -9,6 +9,7 @@ import type { SelectItem, TUI } from "@earendil-works/pi-tui";
 import type { ElicitationAnswer } from "../../types/elicitation.ts";
 import { toRotundaError } from "../../types/error.ts";
 import { shortId } from "../../util/ids.ts";
+import { counted } from "../../util/text.ts";
 import { ApprovalPanel } from "./ask-panel.ts";
 import { type Ask, idOf } from "./asks.ts";
 import { ListBlock, loadMarkdown, NoteBlock, OutputBlock } from "./block.ts";
@@ -133,7 +134,7 @@ export class Control {
     const running = session?.running;
     const queued = session?.queue.length ?? 0;
     const lines: string[] = [];
-    if (queued > 0) lines.push(`${queued} queued message${queued === 1 ? " was" : "s were"} not sent.`);
+    if (queued > 0) lines.push(`Not sent: ${counted(queued, "queued message")}.`);
     if (running) lines.push(`${shortId(running.id)} has not ended. See it: rotunda chat --from ${shortId(running.id)}`);
     else if (session?.head) lines.push(`Go on with: rotunda chat --from ${shortId(session.head)}`);
     if (this.#quit) lines.push("Goodbye.");
