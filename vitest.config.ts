@@ -1,4 +1,16 @@
 import { defineConfig } from "vitest/config";
+import type { Reporter } from "vitest/node";
+
+/** Tests that passed only when repeated: each is named, and again at the end, for it hides a race of ours or of the test. */
+const repeated: string[] = [];
+const tellsRepeated: Reporter = {
+  onTestCaseResult(test) {
+    if (test.diagnostic()?.flaky) repeated.push(`${test.module.relativeModuleId}: ${test.fullName}`);
+  },
+  onTestRunEnd() {
+    for (const name of repeated) process.stdout.write(`REPEATED: passed only at the second try: ${name}\n`);
+  },
+};
 
 export default defineConfig({
   define: { ROTUNDA_VERSION: JSON.stringify("0.0.0-test") },
@@ -8,5 +20,8 @@ export default defineConfig({
     hookTimeout: 60_000,
     dangerouslyIgnoreUnhandledErrors: false,
     maxWorkers: 2,
+    reporters: ["default", tellsRepeated],
+    // On machines that share their processors with others a test that races the clock loses now and then.
+    retry: Number(process.env.ROTUNDA_TEST_RETRY ?? 0),
   },
 });

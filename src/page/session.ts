@@ -69,8 +69,11 @@ export async function signIn(by: { code: string } | { token: string }): Promise<
   take(found);
 }
 
+/** Ends the session at the server, then forgets it here. Throws where the server did not end it: it would still be good. */
 export async function signOut(): Promise<void> {
-  await ask("/rotunda/session", { method: "DELETE" }).catch(() => undefined);
+  await ask("/rotunda/session", { method: "DELETE" }).catch((error: unknown) => {
+    if (!(error instanceof RequestError && error.status === 401)) throw error;
+  });
   remember(undefined);
   try {
     sessionStorage.clear();

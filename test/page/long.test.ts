@@ -1,7 +1,7 @@
 /** Long histories and long streams: typing stays quick, memory does not grow beyond what was said. */
 import type { CDPSession, Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { hasBrowser, openPage, say, startPageServer, withBrowser } from "./support.ts";
+import { drawn, hasBrowser, openPage, say, startPageServer, withBrowser } from "./support.ts";
 
 /** Bytes in use by the page's JavaScript, and nodes of its document, after a collection. */
 async function inUse(session: CDPSession): Promise<{ heap: number; nodes: number }> {
@@ -69,8 +69,8 @@ describe.skipIf(!hasBrowser)("long histories and streams", () => {
     await page.locator(".welcome").waitFor();
     const empty = await typing(page, session, typed);
     await page.goto(`${server.url}/c/${id}`);
-    await page.getByText("Item 1998").first().waitFor();
-    await page.getByText("Item 0:").first().waitFor({ state: "attached" });
+    await drawn(page, "Item 1998").first().waitFor();
+    await drawn(page, "Item 0:").first().waitFor({ state: "attached" });
     expect(await page.locator(".asked, .answer").count()).toBe(2_000);
     const full = await typing(page, session, typed);
     const told = ({ times, work }: Typing) => {
@@ -102,10 +102,11 @@ describe.skipIf(!hasBrowser)("long histories and streams", () => {
     await session.send("Performance.enable");
     await say(page, "Talk for an hour");
     await page.locator(".call").first().waitFor({ timeout: 60_000 });
-    await page.getByText("w23998").waitFor({ state: "attached", timeout: 60_000 });
+    // The answer itself: what a screen reader is told has the same words, a moment later.
+    await page.locator(".answer", { hasText: "w23998" }).waitFor({ state: "attached", timeout: 60_000 });
     const first = await inUse(session);
     release?.();
-    await page.getByText("w71998").waitFor({ state: "attached", timeout: 120_000 });
+    await page.locator(".answer", { hasText: "w71998" }).waitFor({ state: "attached", timeout: 120_000 });
     await page.locator(".turn-foot").waitFor({ timeout: 60_000 });
     const last = await inUse(session);
     const megabytes = (bytes: number) => (bytes / 1_000_000).toFixed(1);

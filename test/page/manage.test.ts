@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import type { UpstreamScript } from "../../src/testing/upstream.ts";
 import { serveProtected } from "../fixtures/mcp/oauth-server.ts";
 import { later } from "../support.ts";
-import { hasBrowser, openPage, type PageServer, say, startPageServer, withBrowser } from "./support.ts";
+import { drawn, hasBrowser, openPage, type PageServer, say, startPageServer, withBrowser } from "./support.ts";
 
 const SLOW = { timeout: 120_000 };
 const asking = fileURLToPath(new URL("../fixtures/mcp/asking.ts", import.meta.url));
@@ -56,7 +56,7 @@ describe.skipIf(!hasBrowser)("managing", () => {
     await form.getByLabel("count").fill("3");
     await form.getByLabel("colour").selectOption("green");
     await form.getByRole("button", { name: "Answer" }).click();
-    await page.getByText("Nothing waits for you.").waitFor();
+    await drawn(page, "Nothing waits for you.").waitFor();
     await page.goBack();
     await page.locator(".answer", { hasText: '"colour":"green"' }).waitFor();
     expect(await page.locator(".answer").last().textContent()).toContain('"count":3');
@@ -103,18 +103,18 @@ describe.skipIf(!hasBrowser)("managing", () => {
     await card.getByRole("link", { name: "asking" }).click();
     await page.getByRole("heading", { name: "Log", exact: true }).waitFor();
     await page.getByRole("button", { name: "Clear" }).click();
-    await page.getByText("It has said nothing.").waitFor();
+    await drawn(page, "It has said nothing.").waitFor();
     await page.getByRole("link", { name: "All servers" }).click();
 
-    await page.getByText("Add a server").click();
+    await drawn(page, "Add a server").click();
     await page.getByLabel("Name").fill("second");
     await page.getByLabel("Configuration").fill("{ not json");
     await page.getByRole("button", { name: "Add", exact: true }).click();
-    await page.getByText("The configuration is no JSON").waitFor();
+    await drawn(page, "The configuration is no JSON").waitFor();
     await page.getByLabel("Configuration").fill(JSON.stringify(mcpServers.asking));
     await page.getByRole("button", { name: "Add", exact: true }).click();
     await page.waitForURL("**/hub/second");
-    await page.getByText("2 tools · stdio").waitFor({ timeout: 30_000 });
+    await drawn(page, "2 tools · stdio").waitFor({ timeout: 30_000 });
     await page.getByRole("button", { name: "Remove second" }).click();
     await page.waitForURL("**/hub");
     await expect.poll(() => page.locator(".card", { hasText: "second" }).count()).toBe(0);
@@ -163,7 +163,7 @@ describe.skipIf(!hasBrowser)("managing", () => {
     expect(await page.getByRole("button", { name: "Remove the budget for all" }).count()).toBe(0);
     await tokens.fill("100000");
     await page.getByRole("button", { name: "Set" }).click();
-    await page.getByText("of 100k tokens").waitFor();
+    await drawn(page, "of 100k tokens").waitFor();
     await page.goBack();
     await expect.poll(() => page.locator(".answer", { hasText: "Just an answer." }).count()).toBe(2);
     const { data } = await server.ask<{ data: { per: string }[] }>("/v1/budgets");
@@ -178,12 +178,12 @@ describe.skipIf(!hasBrowser)("managing", () => {
     await page.getByRole("link", { name: "Settings" }).click();
     await page.getByLabel("Max iterations").fill("33");
     await page.getByRole("button", { name: "Save" }).click();
-    await page.getByText("Saved.").waitFor();
+    await drawn(page, "Saved.").waitFor();
     await page.reload();
     expect(await page.getByLabel("Max iterations").inputValue()).toBe("33");
 
     await page.getByRole("link", { name: "Models", exact: true }).click();
-    await page.getByText("A new profile").click();
+    await drawn(page, "A new profile").click();
     await page.getByLabel("Name").fill("Pirate");
     await page.getByLabel("Guidelines").fill("Talk like a pirate");
     await page.getByRole("button", { name: "Create" }).click();
@@ -213,8 +213,8 @@ describe.skipIf(!hasBrowser)("managing", () => {
       await page.locator(".approval").waitFor();
       await page.getByRole("link", { name: /^Approvals/ }).click();
       await page.getByRole("button", { name: /^Always/ }).click();
-      await page.getByText("Nothing waits for you.").waitFor();
-      await page.getByText("always in this workspace").waitFor();
+      await drawn(page, "Nothing waits for you.").waitFor();
+      await drawn(page, "always in this workspace").waitFor();
       await expect.poll(() => existsSync(join(server.workspace, "one.txt"))).toBe(true);
       await page.goBack();
       await page.locator(".turn-foot").waitFor();
@@ -222,7 +222,7 @@ describe.skipIf(!hasBrowser)("managing", () => {
       await expect.poll(() => page.locator(".turn-foot").count()).toBe(2);
       await page.getByRole("link", { name: /^Approvals/ }).click();
       await page.getByRole("button", { name: /^Take back/ }).click();
-      await expect.poll(() => page.getByText("always in this workspace").count()).toBe(0);
+      await expect.poll(() => drawn(page, "always in this workspace").count()).toBe(0);
       await page.goBack();
 
       await page.getByRole("heading", { level: 1 }).getByRole("button").click();

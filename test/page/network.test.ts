@@ -1,6 +1,6 @@
 /** Lost networks, reloads and two tabs: what is shown is what is on the server. */
 import { describe, expect, test } from "vitest";
-import { hasBrowser, openPage, openTab, say, startPageServer, withBrowser } from "./support.ts";
+import { drawn, hasBrowser, openPage, openTab, say, startPageServer, withBrowser } from "./support.ts";
 
 const words = Array.from({ length: 80 }, (_, number) => `word-${number} `);
 const whole = words.join("").trim();
@@ -12,13 +12,13 @@ describe.skipIf(!hasBrowser)("networks and tabs", () => {
     const server = await startPageServer([{ text: words, delay: 40 }]);
     const { page, context, faults } = await openPage(server);
     await say(page, "Count");
-    await page.getByText("word-5 ").waitFor();
+    await drawn(page, "word-5 ").waitFor();
     await context.setOffline(true);
-    await page.getByText("The connection is lost").waitFor();
+    await drawn(page, "The connection is lost").waitFor();
     await context.setOffline(false);
-    await page.getByText("word-25 ").waitFor();
+    await drawn(page, "word-25 ").waitFor();
     await page.reload();
-    await page.getByText("word-79").waitFor();
+    await drawn(page, "word-79").waitFor();
     await page.locator(".turn-foot").waitFor();
     expect((await page.locator(".answer").textContent())?.trim()).toBe(whole);
     expect(server.upstream.requests).toHaveLength(1);
@@ -29,11 +29,11 @@ describe.skipIf(!hasBrowser)("networks and tabs", () => {
     const server = await startPageServer([{ text: "Here I am." }]);
     const { page } = await openPage(server);
     await say(page, "Begin");
-    await page.getByText("Here I am.").waitFor();
+    await drawn(page, "Here I am.").waitFor();
     await server.kill();
     await page.getByLabel("Message", { exact: true }).fill("Are you there?");
     await page.keyboard.press("Enter");
-    await page.getByText("The server cannot be reached").waitFor();
+    await drawn(page, "The server cannot be reached").waitFor();
     await server.start();
     await expect.poll(() => page.locator(".answer").count(), { timeout: 20_000 }).toBe(2);
     const { data } = await server.ask<{ data: unknown[] }>("/v1/responses");
@@ -55,9 +55,9 @@ describe.skipIf(!hasBrowser)("networks and tabs", () => {
     await second.page.goto(first.page.url());
     await second.page.locator(".approval").waitFor();
     await second.page.getByRole("button", { name: "Once" }).click();
-    await Promise.all([first, second].map(({ page }) => page.getByText("word-3 ").waitFor()));
+    await Promise.all([first, second].map(({ page }) => drawn(page, "word-3 ").waitFor()));
     await expect.poll(() => first.page.locator(".approval").count()).toBe(0);
-    await Promise.all([first, second].map(({ page }) => page.getByText("word-79").waitFor()));
+    await Promise.all([first, second].map(({ page }) => drawn(page, "word-79").waitFor()));
 
     // A turn that begins in one tab is seen in the other, without anybody's doing.
     await say(second.page, "And again");
@@ -74,13 +74,18 @@ describe.skipIf(!hasBrowser)("networks and tabs", () => {
     const server = await startPageServer([{ text: "Yours." }]);
     const { page, context } = await openPage(server);
     await say(page, "Mine");
-    await page.getByText("Yours.").waitFor();
+    await drawn(page, "Yours.").waitFor();
     const second = await openTab(context);
     await second.page.goto(`${server.url}/settings`);
+    // A server that was not reached still takes the session: nothing is forgotten, and it is said.
+    await second.page.route("**/rotunda/session", (route) => route.abort());
     await second.page.getByRole("button", { name: "Sign out" }).click();
-    await second.page.getByText("rotunda open").waitFor();
+    await second.page.locator(".problem").waitFor();
+    await second.page.unroute("**/rotunda/session");
+    await second.page.getByRole("button", { name: "Sign out" }).click();
+    await drawn(second.page, "rotunda open").waitFor();
     await page.reload();
-    await page.getByText("rotunda open").waitFor();
-    expect(await page.getByText("Yours.").count()).toBe(0);
+    await drawn(page, "rotunda open").waitFor();
+    expect(await drawn(page, "Yours.").count()).toBe(0);
   });
 });

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { UpstreamStep } from "../../src/testing/upstream.ts";
-import { hasBrowser, openPage, say, startPageServer, withBrowser } from "./support.ts";
+import { drawn, hasBrowser, openPage, say, startPageServer, withBrowser } from "./support.ts";
 
 const words = Array.from({ length: 120 }, (_, number) => `word-${number} `);
 
@@ -42,7 +42,7 @@ describe.skipIf(!hasBrowser)("the story", () => {
     expect(await approval.textContent()).toContain("second line");
     expect(existsSync(join(server.workspace, "notes.txt"))).toBe(false);
     await page.getByRole("button", { name: "Once" }).click();
-    await page.getByText("The notes are written.").waitFor();
+    await drawn(page, "The notes are written.").waitFor();
     expect(readFileSync(join(server.workspace, "notes.txt"), "utf8")).toBe("first line\nsecond line\n");
     expect(await page.locator(".reasoning summary").textContent()).toContain("Thought");
     await page.locator(".call summary", { hasText: "write" }).click();
@@ -53,7 +53,7 @@ describe.skipIf(!hasBrowser)("the story", () => {
     // Another model, in the same conversation.
     await page.getByLabel("Model", { exact: true }).selectOption("other-model");
     await say(page, "Who are you?");
-    await page.getByText("This is other-model").waitFor();
+    await drawn(page, "This is other-model").waitFor();
 
     // A branch from the first answer, through the tree.
     await page.getByRole("link", { name: "Tree" }).first().click();
@@ -62,27 +62,27 @@ describe.skipIf(!hasBrowser)("the story", () => {
     expect(await rows.count()).toBe(2);
     await rows.first().click();
     await page.getByRole("button", { name: "Branch from here" }).click();
-    await page.getByText("The notes are written.").waitFor();
+    await drawn(page, "The notes are written.").waitFor();
     await say(page, "Another way, please");
-    await page.getByText("This is test-model").waitFor();
+    await drawn(page, "This is test-model").waitFor();
     await page.getByRole("link", { name: "Tree" }).first().click();
     await expect.poll(() => rows.count()).toBe(3);
 
     // Stop.
     await page.getByRole("link", { name: "New chat" }).first().click();
     await say(page, "Talk for ever");
-    await page.getByText("It goes on").waitFor();
+    await drawn(page, "It goes on").waitFor();
     await page.getByRole("button", { name: "Stop" }).click();
-    await page.getByText("Stopped.").waitFor();
+    await drawn(page, "Stopped.").waitFor();
 
     // A crash in the middle of a stream: nobody does anything at the page.
     await page.getByRole("link", { name: "New chat" }).first().click();
     await say(page, "Please count");
-    await page.getByText("word-20").waitFor();
+    await drawn(page, "word-20").waitFor();
     await server.kill();
-    await page.getByText("The connection is lost").waitFor();
+    await drawn(page, "The connection is lost").waitFor();
     await server.start();
-    await page.getByText("word-119").waitFor({ timeout: 60_000 });
+    await drawn(page, "word-119").waitFor({ timeout: 60_000 });
     await page.locator(".turn-foot").waitFor();
     const said = await page.locator(".answer").allTextContents();
     // What was cut ends where it was cut, and what goes on has every word.
@@ -121,8 +121,8 @@ describe.skipIf(!hasBrowser)("the story", () => {
 
     const again = await first.context.newPage();
     await again.goto(address);
-    await again.getByText("Answer to the queued one.").waitFor();
-    await again.getByText("Brief.").waitFor();
+    await drawn(again, "Answer to the queued one.").waitFor();
+    await drawn(again, "Brief.").waitFor();
     await again.locator(".asked.steering", { hasText: "be brief" }).waitFor();
   });
 
@@ -159,7 +159,7 @@ describe.skipIf(!hasBrowser)("the story", () => {
     ]);
     await expect.poll(() => page.locator(".attachments li").count()).toBe(2);
     await say(page, "What are these?");
-    await page.getByText("picture: true, text: true").waitFor();
+    await drawn(page, "picture: true, text: true").waitFor();
     await page
       .locator('input[type="file"]')
       .setInputFiles([

@@ -9,7 +9,14 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import {
+  type Browser,
+  type BrowserContext,
+  type BrowserContextOptions,
+  chromium,
+  type Locator,
+  type Page,
+} from "playwright-core";
 import { afterAll, beforeAll } from "vitest";
 import { startUpstream, type Upstream, type UpstreamScript } from "../../src/testing/upstream.ts";
 import { later, temporaryFolder } from "../support.ts";
@@ -167,6 +174,11 @@ export async function openTab(context: BrowserContext): Promise<OpenedPage> {
 }
 
 /** Asks and waits until the question stands in the chat. */
+/** What the page draws with these words: what a screen reader is told has the same words, a moment later. */
+export function drawn(page: Page, words: string): Locator {
+  return page.getByText(words).and(page.locator(":not([role=log] *)"));
+}
+
 export async function say(page: Page, text: string): Promise<void> {
   await page.getByLabel("Message", { exact: true }).fill(text);
   await page.keyboard.press("Enter");

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { layOut } from "../../src/page/views/tree-layout.ts";
 import type { TreeNode } from "../../src/page/wire.ts";
-import { hasBrowser, openPage, say, startPageServer, withBrowser } from "./support.ts";
+import { drawn, hasBrowser, openPage, say, startPageServer, withBrowser } from "./support.ts";
 
 function node(id: string, previous: string | null, at: number, more: Partial<TreeNode> = {}): TreeNode {
   const texts = { prompt: id, answer: "", profile: "general", model: "m", door: "http" };
@@ -97,7 +97,7 @@ describe.skipIf(!hasBrowser)("the tree in a browser", () => {
     await page.locator(".side .answer").nth(1).waitFor();
     expect(page.url()).toContain(`/compare/${branch.id}/${main.id}`);
     expect(await page.locator(".side").first().textContent()).toContain("other-model");
-    await page.getByText("What differs between the answers").click();
+    await drawn(page, "What differs between the answers").click();
     await page.locator(".diff .diff-added").first().waitFor();
 
     // Sub-agents stand within the call that started them.

@@ -3,7 +3,7 @@ import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { hasBrowser, openPage, say, startPageServer, withBrowser } from "./support.ts";
+import { drawn, hasBrowser, openPage, say, startPageServer, withBrowser } from "./support.ts";
 
 const SLOW = { timeout: 180_000 };
 const words = Array.from({ length: 100 }, (_, number) => `word-${number} `);
@@ -25,7 +25,7 @@ describe.skipIf(!hasBrowser)("trouble", () => {
       const server = await startPageServer([{ text: words, delay: 60 }]);
       const { page, faults } = await openPage(server);
       await say(page, "Please count");
-      await page.getByText("word-3").waitFor();
+      await drawn(page, "word-3").waitFor();
       const field = page.getByLabel("Message", { exact: true });
       await field.fill("half a thought");
       await page
@@ -38,7 +38,7 @@ describe.skipIf(!hasBrowser)("trouble", () => {
       await signInAgain(page, server.token);
       expect(await field.inputValue()).toBe("half a thought");
       await page.locator(".attachments", { hasText: "notes.txt" }).waitFor();
-      await page.getByText("word-99").waitFor({ timeout: 30_000 });
+      await drawn(page, "word-99").waitFor({ timeout: 30_000 });
       await page.locator(".turn-foot").waitFor();
       expect(await page.locator(".problem").count()).toBe(0);
       expect((await page.locator(".answer").textContent())?.match(/word-\d+/g)).toEqual(
@@ -187,9 +187,9 @@ describe.skipIf(!hasBrowser)("trouble", () => {
     await expect.poll(() => rows.count(), { timeout: 20_000 }).toBe(500);
     await rows.last().click();
     await page.getByRole("link", { name: "Tree around it" }).click();
-    await page.getByText("It is larger than this").waitFor();
+    await drawn(page, "It is larger than this").waitFor();
     await page.getByRole("button", { name: "Show up to 2,000" }).click();
     await expect.poll(() => rows.count(), { timeout: 20_000 }).toBe(520);
-    expect(await page.getByText("It is larger than this").count()).toBe(0);
+    expect(await drawn(page, "It is larger than this").count()).toBe(0);
   });
 });

@@ -12,6 +12,7 @@ type Values = Record<string, unknown>;
 
 export function SettingsView(_: { id: string; other: string }) {
   const who = useCell(session);
+  const { busy, problem, run } = useAction();
   return (
     <View title="Settings">
       <Look />
@@ -21,7 +22,8 @@ export function SettingsView(_: { id: string; other: string }) {
         <p>
           Signed in as <strong>{shown(who?.name ?? "")}</strong>, who may: {who?.scopes.join(", ")}.
         </p>
-        <button type="button" onClick={() => signOut().catch(() => undefined)}>
+        <Problem text={problem} />
+        <button type="button" disabled={busy} onClick={() => run(signOut)}>
           Sign out
         </button>
       </section>
