@@ -118,7 +118,27 @@ const makers: Makers = {
     const { runQueued } = await import("./runners/run-queued.ts");
     // Until the process ends: what is allowed no longer must not run here either.
     await reloadOnChange(app, (_level, text) => tell(text));
-    await app.queue.work({ ...flags, run: (id, last) => runQueued({ app, appFor, tell }, id, last) });
+    const { queue, store } = app;
+    let draining = false;
+    const { health, ...which } = flags;
+    // Before any work is taken: a port that is not to be had is said at once.
+    const healthAddress =
+      health &&
+      (await (
+        await import("./doors/http/health-server.ts")
+      ).openHealthServer({
+        ...health,
+        store,
+        draining: () => draining,
+      }));
+    await queue.work({ ...which, run: (id, last) => runQueued({ app, appFor, tell }, id, last) });
+    return {
+      healthAddress,
+      drain() {
+        draining = true;
+        return queue.drain();
+      },
+    };
   },
   async mcp(flags) {
     const [{ openMcpStdio }, { stateDirectory }] = await Promise.all([

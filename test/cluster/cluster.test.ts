@@ -100,10 +100,11 @@ describe.skipIf(!hasPostgres)("two servers and a worker", () => {
     const { id } = await cluster.respond(0, { input: "hello", background: true });
     await sleep(1_500);
     const [first] = cluster.workers;
-    await cluster.worker();
+    const second = await cluster.worker();
     expect(await first?.end("SIGTERM")).toBe(0);
     const response = await ended(cluster, id);
     expect(response.status).toBe("completed");
+    expect(second.log()).toContain(`response ${id} goes on here: a process that ended left it`);
     expect(textOf(response)).toContain("w1199");
     const stream = await readStream(cluster, id);
     expect(stream.map(({ sequence_number }) => sequence_number)).toEqual(stream.map((_, index) => index));
@@ -134,6 +135,31 @@ describe.skipIf(!hasPostgres)("two servers and a worker", () => {
     expect(upstream.requests).toHaveLength(1);
     await cluster.worker();
     expect((await ended(cluster, other.id)).status).toBe("completed");
+  });
+});
+
+describe.skipIf(!hasPostgres)("the health of a worker", () => {
+  test("is told where it was asked for: up, ready, and no longer ready once it takes no more", LONG, async () => {
+    const { cluster } = await clusterOf([{ text: words(400), delay: 10 }], { workers: 0 });
+    const worker = await cluster.worker(["--health-port", "0"]);
+    const ready = /(http:\S+)\/readyz/.exec(worker.log())?.[1] ?? "";
+    const ask = async (path: string, method = "GET") => (await fetch(`${ready}${path}`, { method })).status;
+    expect(await ask("/healthz")).toBe(200);
+    expect(await ask("/readyz")).toBe(200);
+    expect(await ask("/v1/responses")).toBe(404);
+    expect(await ask("/readyz", "POST")).toBe(405);
+    await cluster.respond(0, { input: "hello", background: true });
+    await sleep(1_000);
+    const gone = worker.end("SIGTERM");
+    await expect.poll(() => ask("/readyz")).toBe(503);
+    expect(await ask("/healthz")).toBe(200);
+    expect(await gone).toBe(0);
+  });
+
+  test("a port that another program has is said before any work is taken", LONG, async () => {
+    const { cluster } = await clusterOf([{ text: "hello" }], { workers: 0 });
+    const port = new URL(cluster.servers[0]?.url ?? "").port;
+    await expect(cluster.worker(["--health-port", port])).rejects.toThrow(/cannot listen at 127\.0\.0\.1:\d+: EADDRINUSE/);
   });
 });
 
@@ -197,7 +223,7 @@ describe.skipIf(!hasPostgres)("kill -9", () => {
     const { id } = await cluster.respond(0, { input: "hello", background: true });
     await sleep(2_000);
     const [first] = cluster.workers;
-    await cluster.worker();
+    const second = await cluster.worker();
     const killed = performance.now();
     await first?.end("SIGKILL");
     const response = await ended(cluster, id);
@@ -205,5 +231,6 @@ describe.skipIf(!hasPostgres)("kill -9", () => {
     process.stderr.write(`takeover and end after ${seconds.toFixed(1)} s\n`);
     expect(response.status).toBe("completed");
     expect(textOf(response)).toContain("done");
+    expect(second.log()).toContain(`response ${id} goes on here: the process that ran it is gone`);
   });
 });

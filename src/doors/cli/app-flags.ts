@@ -41,6 +41,16 @@ export interface WorkFlags {
   concurrency: number;
   /** Only those of these profiles; absent: all. */
   profiles?: readonly string[];
+  /** Where whoever watches it may ask how it fares; absent: nowhere. */
+  health?: { host: string; port: number };
+}
+
+/** What takes work of a queue. */
+export interface OpenWorker {
+  /** Of its health check, where it has one. */
+  healthAddress: string | undefined;
+  /** No more is taken. Resolves when what runs has come to its end. */
+  drain(): Promise<void>;
 }
 
 /** A database beside the app's. */
@@ -142,7 +152,7 @@ export interface Makers {
     flags: WorkFlags,
     appFor: (node: ResponseNode) => Promise<App>,
     tell: (text: string) => void,
-  ): Promise<void>;
+  ): Promise<OpenWorker>;
   acp(flags: AcpFlags): Promise<OpenAcp>;
   mcp(flags: McpFlags): Promise<OpenMcp>;
   /** Resolves with the exit code when the person has left. */

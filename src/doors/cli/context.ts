@@ -22,6 +22,7 @@ import type {
   OpenAcp,
   OpenDatabase,
   OpenMcp,
+  OpenWorker,
   Served,
   ServeFlags,
   TerminalFlags,
@@ -49,7 +50,7 @@ export interface CommandContext {
   /** Makes the HTTP door; it does not listen yet. */
   serve(app: App, flags: ServeFlags): Promise<Served>;
   /** Begins to run what is in the app's queue. Throws `usage` where it has none. */
-  work(app: App, flags: WorkFlags): Promise<void>;
+  work(app: App, flags: WorkFlags): Promise<OpenWorker>;
   /** An app of a directory that is its caller's alone, to be closed there. */
   newApp(flags: AppFlags, workspace: string, change: ChangeConfig): Promise<App>;
   acp(flags: AcpFlags): Promise<OpenAcp>;

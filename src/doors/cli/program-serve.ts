@@ -65,7 +65,16 @@ export function addServe(program: Command, act: Act, common: (command: Command) 
     .option("--database <url>", "postgres://… (default: database of rotunda.yaml)")
     .option("--concurrency <count>", "responses at once", amount, 16)
     .option("--profiles <names>", "only those of these profiles, with commas between them (default: all)", list)
-    .addHelpText("after", "\nExample:\n  rotunda serve --concurrency 0 &\n  rotunda worker --concurrency 32")
+    .option(
+      "--health-port <number>",
+      "answer GET /healthz and /readyz at this port (default: it listens nowhere)",
+      port,
+    )
+    .option("--health-host <name>", "address of the health check", "127.0.0.1")
+    .addHelpText(
+      "after",
+      "\nExample:\n  rotunda serve --concurrency 0 &\n  rotunda worker --concurrency 32 --health-port 8081",
+    )
     .action(async (options: WorkerOptions & Common) =>
       act(options, async (context) => (await import("./worker.ts")).worker(context, options)),
     );

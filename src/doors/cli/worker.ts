@@ -13,6 +13,8 @@ import { stopSignal } from "./stop-signal.ts";
 export interface WorkerOptions extends AppFlags {
   concurrency: number;
   profiles?: string[];
+  healthPort?: number;
+  healthHost: string;
 }
 
 /** Seconds from the first signal to the end, whatever still runs; of them those that runs have. */
@@ -22,11 +24,16 @@ const TO_FINISH = 8;
 export async function worker(context: CommandContext, options: WorkerOptions): Promise<number> {
   const stop = stopSignal(TO_THE_END);
   const app = await context.app({ ...options, queued: true });
-  const { concurrency, profiles } = options;
-  await context.work(app, { concurrency, ...(profiles && { profiles }) });
+  const { concurrency, profiles, healthPort: port, healthHost: host } = options;
+  const work = await context.work(app, {
+    concurrency,
+    ...(profiles && { profiles }),
+    ...(port !== undefined && { health: { host, port } }),
+  });
+  if (work.healthAddress) context.streams.err(`its health: ${work.healthAddress}/readyz\n`);
   const which = profiles ? ` of ${profiles.join(", ")}` : "";
   context.streams.out(`Rotunda worker runs up to ${counted(concurrency, "response")}${which} at once\n`);
   await stop.first;
-  await Promise.race([app.queue?.drain(), sleep(TO_FINISH * 1_000, undefined, { ref: false })]);
+  await Promise.race([work.drain(), sleep(TO_FINISH * 1_000, undefined, { ref: false })]);
   return 0;
 }
