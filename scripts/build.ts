@@ -24,7 +24,12 @@ await build({
   minifyWhitespace: true,
   legalComments: "linked",
   external: ["@vscode/ripgrep"],
-  define: { ROTUNDA_VERSION: JSON.stringify(version) },
+  define: {
+    ROTUNDA_VERSION: JSON.stringify(version),
+    // ws would look for two packages with native code, which are not there.
+    "process.env.WS_NO_BUFFER_UTIL": '"1"',
+    "process.env.WS_NO_UTF_8_VALIDATE": '"1"',
+  },
   banner: {
     // Only built-in modules are ever required; a `createRequire` in each of the chunks takes longer than most of them.
     js: "const require=process.getBuiltinModule;",

@@ -241,6 +241,10 @@ export const promises: readonly Promised[] = [
     text: "What one node accepts any other runs, streams, stops and answers; machines that die lose nothing",
   },
   { id: "G22", text: "What is due by schedule is started once, however many servers there are" },
+  {
+    id: "G24",
+    text: "The Responses API over a WebSocket: turns in order, what is not stored goes on while the connection is there",
+  },
   { id: "G23", text: "What is older than it is to be kept is erased; its id and hash remain" },
   {
     id: "V1",

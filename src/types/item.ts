@@ -45,6 +45,8 @@ export interface MessageItem {
   role: "user" | "assistant" | "system" | "developer";
   status: ItemStatus;
   content: ContentPart[];
+  /** Of an assistant's message that a client has sent along: "commentary" before calls, or the "final_answer". */
+  phase?: "commentary" | "final_answer";
 }
 
 export interface ReasoningItem {

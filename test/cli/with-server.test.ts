@@ -1,7 +1,9 @@
 /** The command line beside a server on the same machine: it hands its turns over, and they outlive it. */
+import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import WebSocket from "ws";
 import { startUpstream } from "../../src/testing/upstream.ts";
 import { later } from "../support.ts";
 import { type Home, home, type Started } from "./run.ts";
@@ -50,6 +52,24 @@ test("a turn runs in the server, in the directory of the command line", async ()
   expect(upstream.requests).toHaveLength(2);
   server.child.kill("SIGTERM");
   expect((await server.result).code).toBe(0);
+});
+
+test("the program as it is shipped speaks WebSocket: none of its packages' native helpers are needed", async () => {
+  const upstream = await endpoint([{ text: "Hello." }]);
+  const at = home();
+  configure(at, upstream.url);
+  const server = await startServer(at);
+  const address = /http:\S+/.exec(server.out())?.[0] ?? "";
+  const token = (await at.run(["token"])).out.trim();
+  const headers = { authorization: `Bearer ${token}` };
+  const socket = new WebSocket(`${address.replace("http", "ws")}/v1/responses`, { headers });
+  await once(socket, "open");
+  socket.send(JSON.stringify({ type: "response.create", input: "Hi", padding: "ä".repeat(70_000) }));
+  const said: string[] = [];
+  socket.on("message", (data) => void said.push(String(data)));
+  await until(() => said.some((text) => text.includes('"response.completed"')));
+  expect(said.join("")).toContain("Hello.");
+  socket.close();
 });
 
 test("the command line goes away, the turn goes on, and can be seen again", async () => {

@@ -17,16 +17,15 @@ import type { CommandContext } from "./context.ts";
 /** Left in the state directory by the first look, so that no later start looks again. */
 const MARK = "welcomed";
 
-/** Nobody was welcomed before, nothing is configured, and nothing was ever said. */
+/** Nobody was welcomed before, and nothing is configured: what was said so far, if anything, the demo has answered. */
 export async function isFirstRun(context: CommandContext): Promise<boolean> {
   const setUp = await context.setUp();
   const mark = join(setUp.stateDirectory, MARK);
   if (existsSync(mark)) return false;
   const { files } = await setUp.configuration();
-  const isFirst = files.length === 0 && (await (await context.app()).store.list({ limit: 1 })).length === 0;
   mkdirSync(setUp.stateDirectory, { recursive: true, mode: 0o700 });
   writeFileSync(mark, "");
-  return isFirst;
+  return files.length === 0;
 }
 
 /** `rotunda setup`. Resolves with the exit code. */
@@ -98,9 +97,13 @@ async function offer(context: CommandContext, setUp: SetUp, programs: readonly O
   }
   if (existsSync(setUp.userConfig)) return;
   if (!(await says(`Write a commented ${setUp.userConfig}? [Y/n] `, true))) return;
-  mkdirSync(dirname(setUp.userConfig), { recursive: true });
-  writeFileSync(setUp.userConfig, setUp.starter(), { flag: "wx", mode: 0o644 });
-  err(`Wrote ${setUp.userConfig}\n`);
+  try {
+    mkdirSync(dirname(setUp.userConfig), { recursive: true });
+    writeFileSync(setUp.userConfig, setUp.starter(), { flag: "wx", mode: 0o644 });
+    err(`Wrote ${setUp.userConfig}\n`);
+  } catch (error) {
+    err(`  It was not written: ${visible(toRotundaError(error).message)}\n`);
+  }
 }
 
 /** Where nobody can be asked: the lines that do the same. */

@@ -58,7 +58,7 @@ export function describeError(thrown: unknown, context: RequestContext): ErrorAn
   if (code === "internal" || !known) logFault(thrown, context);
   const message = messageOf(code, known, context);
   const door = known instanceof DoorError ? known : undefined;
-  const param = door?.param ?? null;
+  const param = door?.param ?? (code === "model_not_found" ? "model" : null);
   const headers: Record<string, string> = { ...door?.headers };
   if ((status === 429 || status === 503) && headers["retry-after"] === undefined) headers["retry-after"] = "1";
   const style = context.route?.style ?? "openai";

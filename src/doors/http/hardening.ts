@@ -5,7 +5,7 @@
  * be, and closed; it never costs the others more than its place.
  */
 import { readFileSync } from "node:fs";
-import type { RequestListener, Server } from "node:http";
+import type { IncomingMessage, RequestListener, Server } from "node:http";
 import { isIP, type Socket } from "node:net";
 import { nodeHttp } from "../../util/node-http.ts";
 import { errorBody } from "./errors.ts";
@@ -26,13 +26,17 @@ export interface Hardened {
   timeouts: Timeouts;
   /** Whether an answer is already on its way on a connection. */
   isAnswering(socket: Socket): boolean;
+  /** Whether a request wants to become a connection of another protocol that there is; else it is answered as it is. */
+  switches(request: IncomingMessage): boolean;
+  onSwitch(request: IncomingMessage, socket: Socket, head: Buffer): void;
   onMalformed(): void;
   onConnection(socket: Socket): void;
 }
 
 const MAXIMUM_HEAD = 16_384;
 
-export function createHardenedServer({ handle, timeouts, isAnswering, onMalformed, onConnection }: Hardened): Server {
+export function createHardenedServer(hardened: Hardened): Server {
+  const { handle, timeouts, isAnswering, onMalformed, onConnection } = hardened;
   const server = nodeHttp().createServer(
     {
       maxHeaderSize: MAXIMUM_HEAD,
@@ -43,6 +47,7 @@ export function createHardenedServer({ handle, timeouts, isAnswering, onMalforme
       // A header that comes twice has both values, and so none of the forms that we take.
       joinDuplicateHeaders: true,
       insecureHTTPParser: false,
+      shouldUpgradeCallback: (request) => hardened.switches(request),
     },
     handle,
   );
@@ -54,6 +59,7 @@ export function createHardenedServer({ handle, timeouts, isAnswering, onMalforme
     response.end(errorText(417, "Only 'expect: 100-continue' is known."));
   });
   server.on("connect", (_request, socket) => refuse(socket as Socket, 405, "CONNECT is not taken."));
+  server.on("upgrade", (request, socket, head) => hardened.onSwitch(request, socket as Socket, head));
   server.on("connection", onConnection);
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     onMalformed();

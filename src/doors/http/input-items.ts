@@ -78,7 +78,9 @@ function readMessage(raw: JsonObject, param: string): MessageItem {
     throw wrong(`${param}.role`, "it can be user, assistant, system or developer");
   }
   const status: ItemStatus = raw.status === "incomplete" ? "incomplete" : "completed";
-  return { ...message(role, readContent(raw.content ?? "", role === "assistant", `${param}.content`)), status };
+  const read = { ...message(role, readContent(raw.content ?? "", role === "assistant", `${param}.content`)), status };
+  const { phase } = raw;
+  return role === "assistant" && (phase === "commentary" || phase === "final_answer") ? { ...read, phase } : read;
 }
 
 /** Parts in OpenAI's two spellings (`input_text`, `text`). Throws `usage`. */

@@ -5,6 +5,7 @@
  * the store but the token, before all that comes before it is in order.
  */
 import { RotundaError } from "../../types/error.ts";
+import type { Scope } from "../../types/token.ts";
 import { INSTANCE_HEADER } from "../../util/instance.ts";
 import { traceIdOf } from "../../util/trace-context.ts";
 import { type Authenticator, requireScope } from "./authenticate.ts";
@@ -46,27 +47,38 @@ export class Pipeline {
 
   /** Resolves when the handler is done. Whatever it rejects with becomes the answer. */
   async answer(context: RequestContext): Promise<void> {
-    const { request, path } = context;
-    const { services, router } = this.#parts;
+    const { request, path, services } = context;
+    const { router } = this.#parts;
     const match = router.find(path);
     const method = request.method === "HEAD" ? "GET" : request.method;
     const entry = match?.entries.get(method as Method);
     context.route = entry?.route ?? match?.entries.values().next().value?.route;
     if (!(path === FOR_ANY_HOST && entry)) this.#checkHost(context);
-    if (request.headers[INSTANCE_HEADER] === services.instance) {
-      throw new RotundaError("usage", "This server was asked by itself: it is configured as its own model.", {
-        remedy: "Let OPENAI_BASE_URL, or the baseUrl of the model, lead to another endpoint than this server.",
-      });
-    }
-    if (services.draining && entry?.route.scope !== null) {
-      throw new DoorError("shutting_down", "The server is shutting down.", { retryAfter: 2 });
-    }
+    this.#checkSelf(context);
+    if (services.draining && entry?.route.scope !== null) throw draining();
     this.#checkOrigin(context);
     if (method === "OPTIONS") return answerOptions(context, match);
     if (!entry || !match) return this.#refuse(context, match);
     context.params = parametersIn(entry, match);
     await this.#admit(context, entry);
     await this.#run(context, entry);
+  }
+
+  /** What a handshake passes through before its connection is another protocol's. Throws what becomes its answer. */
+  async admitSocket(context: RequestContext, scope: Scope): Promise<void> {
+    this.#checkHost(context);
+    this.#checkSelf(context);
+    if (this.#parts.services.draining) throw draining();
+    this.#checkOrigin(context);
+    await this.#identify(context);
+    requireScope(context.identity, scope);
+  }
+
+  #checkSelf({ request, services }: RequestContext): void {
+    if (request.headers[INSTANCE_HEADER] !== services.instance) return;
+    throw new RotundaError("usage", "This server was asked by itself: it is configured as its own model.", {
+      remedy: "Let OPENAI_BASE_URL, or the baseUrl of the model, lead to another endpoint than this server.",
+    });
   }
 
   #checkHost({ request }: RequestContext): void {
@@ -151,19 +163,23 @@ export class Pipeline {
   record(context: RequestContext, bytes: number): void {
     const { request, response, route, identity, requestId } = context;
     const { metrics, accessLog } = this.#parts.services;
-    const status = response.headersSent ? response.statusCode : 499;
+    const status = context.switched ? 101 : response.headersSent ? response.statusCode : 499;
     const milliseconds = performance.now() - context.startedAt;
     const matched = route && (route.method === request.method || request.method === "HEAD") ? route : undefined;
     ((matched && this.#metrics.get(matched)) ?? metrics.unmatched).observe(status, milliseconds);
     context.span?.end({ status, route: route?.path, gone: context.gone });
     if (!accessLog) return;
-    const path = JSON.stringify(route?.path ?? null);
+    const path = JSON.stringify(route?.path ?? (context.switched ? context.path : null));
     const name = JSON.stringify(identity.name);
     accessLog(
       `{"time":"${new Date().toISOString()}","method":"${request.method}","route":${path},"status":${status},` +
         `"ms":${milliseconds.toFixed(1)},"bytes":${bytes},"request_id":"${requestId}","token":${name}${context.gone ? ',"gone":true' : ""}${idsOf(context)}}`,
     );
   }
+}
+
+function draining(): DoorError {
+  return new DoorError("shutting_down", "The server is shutting down.", { retryAfter: 2 });
 }
 
 /** What the request is known by elsewhere, as further members of its line. */

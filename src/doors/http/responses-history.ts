@@ -10,6 +10,7 @@ import type { ResponseNode } from "../../types/response.ts";
 import { isId, timeOfId } from "../../util/ids.ts";
 import { ownApproval, ownerFilter, ownNode } from "./access.ts";
 import type { RequestContext } from "./context.ts";
+import { DoorError } from "./errors.ts";
 import type { FindItem } from "./input-items.ts";
 import type { CreateResponse } from "./responses-schemas.ts";
 
@@ -33,6 +34,25 @@ export function itemFinder(context: RequestContext, parent: ResponseNode | undef
 async function itemsAbove({ app }: RequestContext, parent: ResponseNode | undefined): Promise<Map<string, Item>> {
   const path = parent ? await app.store.path(parent.id) : [];
   return new Map(path.flatMap(({ entries }) => entries.map(({ item }) => [item.id, item] as const)));
+}
+
+/**
+ * Whoever goes on from a response answers calls that are in it or above it, or that he sends along. Throws `usage`:
+ * a model could make nothing of it.
+ */
+export async function checkOutputs(context: RequestContext, parent: ResponseNode, input: Item[]): Promise<void> {
+  const open = new Set(input.flatMap((item) => (item.type === "function_call_output" ? [item.call_id] : [])));
+  const answer = (items: readonly Item[]) => {
+    for (const item of items) if (item.type === "function_call") open.delete(item.call_id);
+  };
+  answer(input);
+  // Nearly always they are the parent's own.
+  if (open.size > 0) answer((await context.app.store.get(parent.id))?.entries.map(({ item }) => item) ?? []);
+  if (open.size > 0) answer([...(await itemsAbove(context, parent)).values()]);
+  const [missing] = open;
+  if (missing === undefined) return;
+  const text = `No tool call found for function call output with call_id ${missing.slice(0, 80)}.`;
+  throw new DoorError("usage", text, { param: "input", wireCode: "invalid_value" });
 }
 
 /** Items are in no index: an id says when it was made, and so which responses may hold it. */

@@ -15,7 +15,7 @@ import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
 import { message, readInput } from "./input-items.ts";
 import { chooseModel } from "./model-choice.ts";
-import { itemFinder } from "./responses-history.ts";
+import { checkOutputs, itemFinder } from "./responses-history.ts";
 import type { CreateResponse } from "./responses-schemas.ts";
 import { applyToolChoice, toolsOf, wrong } from "./responses-tools.ts";
 
@@ -25,6 +25,7 @@ export async function requestOf(context: RequestContext, body: CreateResponse): 
   const parent = await parentOf(context, body);
   const input = await readInput(body.input ?? [], itemFinder(context, parent));
   if (input.length === 0) throw wrong("input", "The input is empty.");
+  if (parent) await checkOutputs(context, parent, input);
   if (input.some((item) => item.type === "mcp_approval_response") && !context.identity.scopes.includes("approve")) {
     throw new DoorError("insufficient_scope", "this token may not answer approvals", { param: "input" });
   }

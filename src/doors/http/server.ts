@@ -6,11 +6,13 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { App } from "../../types/app.ts";
 import { RotundaError } from "../../types/error.ts";
 import { newId } from "../../util/ids.ts";
 import { instanceOf } from "../../util/instance.ts";
 import { ensureLocalToken } from "../../util/local-token.ts";
+import { nodeHttp } from "../../util/node-http.ts";
 import { Authenticator } from "./authenticate.ts";
 import { RequestContext } from "./context.ts";
 import { createHardenedServer, isLoopback, TIMEOUTS, type Timeouts } from "./hardening.ts";
@@ -25,6 +27,7 @@ import type { Services } from "./services.ts";
 import { Sessions } from "./sessions.ts";
 import { Streams } from "./sse.ts";
 import { allRoutes } from "./table.ts";
+import type { WebSockets } from "./websocket.ts";
 
 export interface HttpDoorOptions {
   /** Default "127.0.0.1", which like "localhost" also means ::1 where there is one. */
@@ -113,6 +116,7 @@ class Door implements HttpDoor {
   #address: string | undefined;
   #whenIdle: (() => void) | undefined;
   readonly #closeLog: () => void;
+  #webSockets: WebSockets | undefined;
 
   constructor(app: App, options: HttpDoorOptions & { host: string; auth: "token" | "none"; behindProxy: boolean }) {
     this.#options = options;
@@ -202,6 +206,8 @@ class Door implements HttpDoor {
         const [first, second] = this.#waiting.get(socket) ?? [];
         return second !== undefined || first?.response.headersSent === true;
       },
+      switches: isWebSocket,
+      onSwitch: this.#switch,
       onMalformed: () => void this.services.metrics.malformed++,
       onConnection: (socket) => {
         this.#connections++;
@@ -245,6 +251,34 @@ class Door implements HttpDoor {
     void context.span.within(answer);
   };
 
+  /** A handshake: refused as any request is, or its connection becomes a WebSocket. */
+  readonly #switch = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
+    const response = new (nodeHttp().ServerResponse)(request);
+    response.shouldKeepAlive = false;
+    response.assignSocket(socket);
+    socket.on("error", () => socket.destroy());
+    // Nodes before 24.9 ask nobody whether to switch.
+    if (!isWebSocket(request)) {
+      response.once("finish", () => socket.end());
+      this.#handle(request, response);
+      return;
+    }
+    const context = new RequestContext(this.services, request, response, requestIdOf(request));
+    const accept = async () => {
+      await this.#pipeline.admitSocket(context, "responses:write");
+      this.#webSockets ??= new (await import("./websocket.ts")).WebSockets(this.services.bodyLimit);
+      response.detachSocket(socket);
+      context.switched = true;
+      await this.#webSockets.accept(context, request, socket, head);
+    };
+    accept()
+      .catch((thrown: unknown) => {
+        context.error(thrown);
+        socket.end();
+      })
+      .finally(() => this.#pipeline.record(context, socket.bytesWritten));
+  };
+
   /** Answers that nobody fetches must not pile up. */
   #dropStuck(): void {
     const before = performance.now() - FETCHED;
@@ -262,11 +296,13 @@ class Door implements HttpDoor {
   async close({ seconds = 8 }: { seconds?: number } = {}): Promise<void> {
     this.services.draining = true;
     const closed = this.#servers.map((server) => new Promise((resolve) => server.close(resolve)));
-    await this.#idle(seconds * 1_000);
+    const patience = sleep(seconds * 1_000, undefined, { ref: false });
+    await Promise.all([this.#idle(seconds * 1_000), Promise.race([this.#webSockets?.drain(), patience])]);
     this.services.streams.close("shutting_down");
     for (const context of this.#inFlight)
       context.error(new RotundaError("shutting_down", "The server is shutting down."));
     await this.#idle(500);
+    this.#webSockets?.close();
     for (const server of this.#servers) server.closeAllConnections();
     await Promise.all(closed);
     process.off("unhandledRejection", this.#onUnhandled);
@@ -306,6 +342,12 @@ const UNTRACED = new Set(["/healthz", "/readyz", "/metrics"]);
 
 /** Milliseconds that a client has to fetch an answer that is no stream. */
 const FETCHED = 300_000;
+
+/** `/v1/responses` is the one address that is also a WebSocket's. */
+function isWebSocket({ method, url, headers }: IncomingMessage): boolean {
+  if (method !== "GET" || headers.upgrade?.toLowerCase() !== "websocket") return false;
+  return url === "/v1/responses" || url?.startsWith("/v1/responses?") === true;
+}
 
 const GIVEN_ID = /^[\w.:-]{1,128}$/;
 

@@ -31,6 +31,15 @@ export function frame(event: string | undefined, data: string): string {
   return event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
 }
 
+/** The JSON of each event of a text of whole frames; `[DONE]` is none. */
+export function* dataOf(frames: string): Iterable<string> {
+  for (const one of frames.split("\n\n")) {
+    const at = one.startsWith("data: ") ? 0 : one.indexOf("\ndata: ") + 1;
+    const data = one.slice(at + "data: ".length);
+    if (data.startsWith("{")) yield data;
+  }
+}
+
 /** Characters that may wait for the socket before the source is suspended. */
 const PENDING = 65_536;
 /** Streams that are written in one turn of the event loop. */

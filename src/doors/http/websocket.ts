@@ -1,0 +1,276 @@
+/**
+ * `/v1/responses` over a WebSocket (Open Responses, "WebSocket Transport"; OpenAI, "WebSocket mode").
+ *
+ * Invariant: a message that starts a response is the body of a POST, and what comes back are the events of its stream,
+ * one a message; responses of one lane (`stream_id`) come one after the other. A client that has gone cancels what it
+ * waits for. Who may connect was decided before this is called, and is looked at again while it is open.
+ */
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+import { type WebSocket, WebSocketServer } from "ws";
+import { RotundaError } from "../../types/error.ts";
+import type { Json, JsonObject } from "../../types/json.ts";
+import type { RequestContext } from "./context.ts";
+import { DoorError, describeError } from "./errors.ts";
+import { isInForce } from "./identity.ts";
+import { parseJsonBody } from "./json-body.ts";
+import { createResponse } from "./responses-schemas.ts";
+import { wrong } from "./responses-tools.ts";
+import { checkBody } from "./validate.ts";
+import { Lane, type Turn } from "./websocket-lane.ts";
+
+/** Milliseconds; OpenAI's own limit. */
+const LIFE = 3_600_000;
+const PING = 20_000;
+const LOOK = 1_000;
+/** A client that takes nothing for so long is not there. */
+const STALLED = 300_000;
+/** Turns of one connection that wait before nothing more is read from it. */
+const MOST_WAITING = 16;
+const MOST_LANES = 32;
+/** Bytes that may wait for the socket before the source is suspended. */
+const PENDING = 65_536;
+
+export interface WebSocketOptions {
+  /** Milliseconds that a connection may be open. Default: an hour. */
+  life?: number;
+}
+
+export class WebSockets {
+  readonly #server: WebSocketServer;
+  readonly #open = new Set<Connection>();
+  readonly #life: number;
+  #timer: NodeJS.Timeout | undefined;
+  #looking = false;
+
+  constructor(bodyLimit: number, { life = LIFE }: WebSocketOptions = {}) {
+    this.#life = life;
+    this.#server = new WebSocketServer({
+      noServer: true,
+      maxPayload: bodyLimit,
+      perMessageDeflate: false,
+      handleProtocols: () => false,
+    });
+  }
+
+  /** Takes over the socket of a handshake that was found in order. Resolves when the connection has gone. */
+  accept(context: RequestContext, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const free = context.services.streams.reserve(context.identity);
+    return new Promise((resolve) => {
+      // A handshake that is none is answered by the library, and the socket closed.
+      const refused = () => {
+        free();
+        resolve();
+      };
+      socket.once("close", refused);
+      this.#server.handleUpgrade(request, socket, head, (webSocket) => {
+        socket.off("close", refused);
+        const connection = new Connection(context, webSocket, this.#life);
+        this.#open.add(connection);
+        this.#timer ??= setInterval(() => this.#look(), LOOK).unref();
+        webSocket.once("close", () => {
+          this.#open.delete(connection);
+          if (this.#open.size === 0) clearInterval(this.#timer);
+          if (this.#open.size === 0) this.#timer = undefined;
+          free();
+          connection.closed().then(resolve, resolve);
+        });
+      });
+    });
+  }
+
+  /** Those that wait for nothing end now, the others when they have what they wait for. Resolves when all have. */
+  async drain(): Promise<void> {
+    await Promise.all([...this.#open].map((connection) => connection.drain()));
+  }
+
+  /** Ends all of them. */
+  close(): void {
+    for (const connection of this.#open) connection.end(1001, "the server is shutting down");
+  }
+
+  #look(): void {
+    const now = performance.now();
+    for (const connection of this.#open) connection.look(now);
+    if (this.#looking) return;
+    this.#looking = true;
+    const done = () => {
+      this.#looking = false;
+    };
+    this.#dropRevoked().then(done, done);
+  }
+
+  async #dropRevoked(): Promise<void> {
+    for (const connection of this.#open) {
+      const { app, identity } = connection.context;
+      if (!identity.token) continue;
+      const token = await app.store.token(identity.owner);
+      if (!token || !isInForce(token, Date.now())) connection.end(1008, "the token is no longer in force");
+    }
+  }
+}
+
+class Connection {
+  readonly context: RequestContext;
+  readonly #socket: WebSocket;
+  readonly #lanes = new Map<string, Lane>();
+  readonly #expiresAt: number;
+  readonly #gone: Promise<void>;
+  #reading: Promise<void> = Promise.resolve();
+  #waiting = 0;
+  #paused = false;
+  #draining = false;
+  #expired = false;
+  #heardAt = performance.now();
+  #pingedAt = performance.now();
+  #takenAt = performance.now();
+
+  constructor(context: RequestContext, socket: WebSocket, life: number) {
+    this.context = context;
+    this.#socket = socket;
+    this.#expiresAt = performance.now() + life;
+    socket.on("message", (data, isBinary) => this.#message(data as Buffer, isBinary));
+    socket.on("pong", () => {
+      this.#heardAt = performance.now();
+    });
+    // Too long, or no text: the library closes it with the code that says so.
+    socket.on("error", () => undefined);
+    this.#gone = new Promise((resolve) => {
+      socket.once("close", () => {
+        context.abort("client_gone");
+        resolve();
+      });
+    });
+  }
+
+  /** What it has left behind is put in order. */
+  async closed(): Promise<void> {
+    await this.#reading;
+    await Promise.all([...this.#lanes.values()].map((lane) => lane.close()));
+  }
+
+  async drain(): Promise<void> {
+    this.#draining = true;
+    this.#endIfIdle();
+    await this.#gone;
+  }
+
+  end(code: number, reason: string): void {
+    this.#socket.close(code, reason);
+    // Whoever does not answer the farewell is not there.
+    setTimeout(() => this.#socket.terminate(), 1_000).unref();
+  }
+
+  look(now: number): void {
+    if (now >= this.#expiresAt && !this.#expired) {
+      this.#expired = true;
+      this.#endIfIdle();
+    }
+    if (this.#socket.bufferedAmount === 0) this.#takenAt = now;
+    if (now - this.#takenAt > STALLED) this.#socket.terminate();
+    // Nothing is read from it: its answer could not be heard.
+    if (this.#paused) this.#heardAt = now;
+    if (now - this.#heardAt > 3 * PING) this.#socket.terminate();
+    if (now - this.#pingedAt < PING) return;
+    this.#pingedAt = now;
+    this.#socket.ping();
+  }
+
+  #endIfIdle(): void {
+    if (this.#waiting > 0) return;
+    if (this.#draining) this.end(1001, "the server is shutting down");
+    else if (this.#expired) {
+      this.#socket.send(JSON.stringify(LIMIT_REACHED));
+      this.end(1001, "open for too long");
+    }
+  }
+
+  #message(data: Buffer, isBinary: boolean): void {
+    this.#heardAt = performance.now();
+    this.#waiting++;
+    if (this.#waiting >= MOST_WAITING && !this.#paused) {
+      this.#paused = true;
+      this.#socket.pause();
+    }
+    // In the order in which they came, though a long one takes longer to read.
+    this.#reading = this.#reading.then(async () => {
+      const ended = await this.#begin(data, isBinary).catch((thrown: unknown) => this.#refuse(thrown));
+      (ended?.last ?? Promise.resolve()).then(
+        () => this.#ended(),
+        () => this.#ended(),
+      );
+    });
+  }
+
+  #ended(): void {
+    this.#waiting--;
+    if (this.#paused && this.#waiting < MOST_WAITING / 2) {
+      this.#paused = false;
+      this.#socket.resume();
+    }
+    this.#endIfIdle();
+  }
+
+  /** `last` resolves when its response has ended. */
+  async #begin(data: Buffer, isBinary: boolean): Promise<{ last: Promise<void> }> {
+    if (isBinary) throw wrong("type", "Messages are JSON in text frames.");
+    const { lane, turn } = await readMessage(await parseJsonBody(data));
+    const known = this.#lanes.get(lane);
+    if (known) return { last: known.add(turn) };
+    if (this.#lanes.size >= MOST_LANES) {
+      throw new DoorError("rate_limited", `A connection has ${MOST_LANES} streams at most.`, {
+        wireCode: "websocket_stream_limit_reached",
+        param: "stream_id",
+      });
+    }
+    const mark = lane === "" ? "" : `"stream_id":${JSON.stringify(lane)},`;
+    const made = new Lane({ context: this.context, send: (text) => this.#send(`{${mark}${text.slice(1)}`) });
+    this.#lanes.set(lane, made);
+    return { last: made.add(turn) };
+  }
+
+  async #refuse(thrown: unknown): Promise<undefined> {
+    const { status, body } = describeError(thrown, this.context);
+    await this.#send(JSON.stringify({ type: "error", status, error: (body as { error: unknown }).error }));
+  }
+
+  /** One message. Resolves when there is room for more, or nobody to tell. */
+  #send(text: string): Promise<void> {
+    const socket = this.#socket;
+    if (socket.readyState !== socket.OPEN) return Promise.resolve();
+    if (socket.bufferedAmount < PENDING) {
+      socket.send(text);
+      return Promise.resolve();
+    }
+    return new Promise((resolve) => socket.send(text, () => resolve()));
+  }
+}
+
+const LIMIT_REACHED = {
+  type: "error",
+  status: 400,
+  error: {
+    type: "invalid_request_error",
+    code: "websocket_connection_limit_reached",
+    message: "This connection has been open for as long as one may be: open another one to go on.",
+    param: null,
+  },
+};
+
+/** Fields of the envelope, and those that only HTTP has a use for: to stream is what this transport does. */
+async function readMessage(value: Json): Promise<{ lane: string; turn: Turn }> {
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw new RotundaError("usage", "A message is a JSON object with a type.");
+  const { type, stream: _stream, stream_options: _options, stream_id: lane = "", generate, ...rest } = value;
+  if (type !== "response.create") {
+    const shown = JSON.stringify(type ?? null).slice(0, 60);
+    throw new DoorError("usage", `Messages of type ${shown} are not understood: send response.create.`, {
+      param: "type",
+      wireCode: "invalid_value",
+    });
+  }
+  if (typeof lane !== "string" || lane.length > 64)
+    throw wrong("stream_id", "stream_id is a text of up to 64 characters.");
+  const body = (await checkBody(createResponse, rest as JsonObject)) as Turn["body"];
+  return { lane, turn: { body, generate: generate !== false } };
+}
