@@ -12,6 +12,7 @@ import type {
   McpCallItem,
   MessageItem,
   ReasoningItem,
+  Usage,
 } from "../types/item.ts";
 import type { AgentCall, ModelEvent } from "../types/model.ts";
 import type { ClientTool, IncompleteReason } from "../types/response.ts";
@@ -64,6 +65,8 @@ export class Answer {
   readonly #positions: number[] = [];
   /** Positions of calls that an agent runs itself, in the order in which they were whole. */
   readonly agentCalls: number[] = [];
+  /** That the model has written. */
+  characters = 0;
   #text: OpenText | null = null;
 
   constructor(run: Run, options: AnswerOptions) {
@@ -86,6 +89,7 @@ export class Answer {
   }
 
   write(event: SaidEvent): void {
+    if ("delta" in event) this.characters += event.delta.length;
     switch (event.type) {
       case "text":
       case "refusal":
@@ -259,9 +263,11 @@ export class Answer {
   }
 
   /** The answer was cut: what was begun is ended as incomplete, and none of its calls is run. */
-  cut(): void {
+  cut(usage?: Usage): void {
     this.#endText("incomplete");
     for (const call of this.#calls.values()) this.#endCall(call, false);
+    const last = this.#run.output[this.#positions.at(-1) ?? -1];
+    if (usage && last && !last.meta.usage) this.#run.put({ ...last, meta: { ...last.meta, usage } });
   }
 }
 

@@ -5,7 +5,7 @@
  * partly shown is never asked for again.
  */
 import { toRotundaError } from "../types/error.ts";
-import type { Entry, MessageItem } from "../types/item.ts";
+import type { Entry, MessageItem, Usage } from "../types/item.ts";
 import {
   type AgentSetting,
   type HistoryNode,
@@ -22,7 +22,8 @@ import { newId } from "../util/ids.ts";
 import { AgentCalls } from "./agent-calls.ts";
 import { Answer, closeText } from "./answer.ts";
 import type { CallSupport } from "./call-tools.ts";
-import { compacted } from "./compacted.ts";
+import { CHARACTERS_OF_A_TOKEN, lengthOf } from "./compact-size.ts";
+import { charactersOf, compacted } from "./compacted.ts";
 import { type History, syntheticNode } from "./history.ts";
 import { isCall, type Step } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
@@ -107,13 +108,29 @@ async function askOnce(
   } catch (thrown) {
     if (run.failure) throw run.failure;
     if (agent) await agent.cut();
-    else answer.cut();
+    else answer.cut(answer.begun ? cutUsage(model, request, answer.characters) : undefined);
     if (run.stopped) return run.stopped;
     const error = toRotundaError(thrown);
     const { begun } = agent ?? answer;
     if (error.code === "upstream_bad_request" && hasResults && !begun) return "rejected";
     return failure(parts, error, begun);
   }
+}
+
+/** What an answer that was cut has used, about: no endpoint tells of it, and each of them asks for its money. */
+function cutUsage(model: Model, request: ModelRequest, characters: number): Usage | undefined {
+  const { history, instructions, tools } = request;
+  const asked = charactersOf(history) + instructions.length + lengthOf(tools);
+  const input_tokens = Math.ceil(asked / CHARACTERS_OF_A_TOKEN);
+  const output_tokens = Math.ceil(characters / CHARACTERS_OF_A_TOKEN);
+  const usage: Usage = {
+    input_tokens,
+    output_tokens,
+    total_tokens: input_tokens + output_tokens,
+    input_tokens_details: { cached_tokens: 0 },
+    output_tokens_details: { reasoning_tokens: 0 },
+  };
+  return priced({ type: "finish", reason: "stop", usage }, model.price).usage;
 }
 
 type FinishEvent = Extract<ModelEvent, { type: "finish" }>;

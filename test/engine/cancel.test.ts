@@ -22,7 +22,11 @@ test("B32 G7 G16 cancel ends the model's call, keeps the text, and the stream ha
     .poll(async () => (await collectSoFar(engine, id)).some((type) => type.endsWith("text.delta")))
     .toBe(true);
   await engine.cancel(id, "enough");
-  expect(await engine.wait(id)).toMatchObject({ status: "cancelled", error: { message: "enough" } });
+  const ended = await engine.wait(id);
+  expect(ended).toMatchObject({ status: "cancelled", error: { message: "enough" } });
+  // No endpoint tells what a cut answer has used, and each of them asks for its money.
+  expect(ended.usage.output_tokens).toBeGreaterThan(0);
+  expect(ended.usage.input_tokens).toBeGreaterThan(0);
   expect((await seen).at(-1)).toMatchObject({ type: "response.incomplete", status: "cancelled" });
   expect(engine.textOf(await engine.get(id))).toBe("partial");
 });
