@@ -64,6 +64,8 @@ export function sizeOf(item: Item): number {
     case "message":
       return item.content.reduce((sum, part) => {
         if (part.type === "input_image") return sum + IMAGE;
+        // Base64 is four characters for three bytes.
+        if (part.type === "input_file") return sum + (3 / 4) * part.file_data.length;
         return sum + (part.type === "refusal" ? part.refusal : part.text).length;
       }, FRAME);
     case "mcp_call":

@@ -7,6 +7,7 @@
 import { RotundaError, toRotundaError } from "../types/error.ts";
 import type { Entry, Usage } from "../types/item.ts";
 import type { Model, ModelEvent, ModelRequest } from "../types/model.ts";
+import { textOfPart } from "../util/content-text.ts";
 import { clip } from "./clip.ts";
 import { syntheticNode } from "./history.ts";
 
@@ -138,10 +139,7 @@ function shortened(text: string, limit: number): string {
 function textOf({ item, meta }: Entry): string {
   switch (item.type) {
     case "message": {
-      const parts = item.content.map((part) =>
-        part.type === "input_image" ? "[image]" : part.type === "refusal" ? part.refusal : part.text,
-      );
-      const text = parts.join("\n").trim();
+      const text = item.content.map(textOfPart).join("\n").trim();
       return text === "" ? "" : `<${item.role}>\n${text}\n</${item.role}>`;
     }
     case "mcp_call": {

@@ -9,6 +9,7 @@ import { hash } from "node:crypto";
 import type { Entry, Item, MessageItem } from "../types/item.ts";
 import type { Json, JsonObject } from "../types/json.ts";
 import type { HistoryNode, ModelRequest } from "../types/model.ts";
+import { textOfFile, textOfPart } from "../util/content-text.ts";
 
 export type PromptPart = { type: "text"; text: string } | { type: "image"; url: string };
 
@@ -163,7 +164,7 @@ function partsOf(item: Item): PromptPart[] {
 function contentOf({ content }: MessageItem): PromptPart[] {
   return content.flatMap((part): PromptPart[] => {
     if (part.type === "input_image") return [{ type: "image", url: part.image_url }];
-    const text = part.type === "refusal" ? part.refusal : part.text;
+    const text = (part.type === "input_file" ? textOfFile(part) : undefined) ?? textOfPart(part);
     return text === "" ? [] : [{ type: "text", text }];
   });
 }

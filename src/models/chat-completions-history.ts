@@ -6,9 +6,10 @@
  * arguments that parse. An ended node is serialised once for each model: its text is kept by the identity of
  * its entries, so the cost of a turn does not grow with the turns before it.
  */
-import type { Entry, Item, McpCallItem, MessageItem } from "../types/item.ts";
+import type { Entry, InputFile, Item, McpCallItem, MessageItem } from "../types/item.ts";
 import type { JsonObject } from "../types/json.ts";
 import type { HistoryNode } from "../types/model.ts";
+import { textOfFile, textOfPart } from "../util/content-text.ts";
 import { jsonDepth, MAX_DEPTH } from "../util/limits.ts";
 import { flatName } from "../util/text.ts";
 
@@ -39,8 +40,8 @@ interface OpenCall {
 }
 
 interface UserPart {
-  type: "text" | "image";
-  /** Text, or the JSON of an image part. */
+  type: "text" | "json";
+  /** Text, or the JSON of a part that is none. */
   value: string;
 }
 
@@ -126,7 +127,7 @@ function renderUser(parts: UserPart[]): string {
   if (parts.every((part) => part.type === "text"))
     return `{"role":"user","content":${JSON.stringify(parts.map((part) => part.value).join("\n\n"))}}`;
   const list = parts.map((part) =>
-    part.type === "image" ? part.value : `{"type":"text","text":${JSON.stringify(part.value)}}`,
+    part.type === "json" ? part.value : `{"type":"text","text":${JSON.stringify(part.value)}}`,
   );
   return `{"role":"user","content":[${list.join(",")}]}`;
 }
@@ -205,8 +206,9 @@ class FragmentBuilder {
       for (const part of item.content) {
         if (part.type === "input_image") {
           const image = { url: part.image_url, ...(part.detail ? { detail: part.detail } : {}) };
-          this.#user.push({ type: "image", value: JSON.stringify({ type: "image_url", image_url: image }) });
-        } else this.#pushText(part.type === "refusal" ? part.refusal : part.text);
+          this.#user.push({ type: "json", value: JSON.stringify({ type: "image_url", image_url: image }) });
+        } else if (part.type === "input_file") this.#pushFile(part);
+        else this.#pushText(textOfPart(part));
       }
     }
   }
@@ -214,6 +216,14 @@ class FragmentBuilder {
   #addUserText(text: string): void {
     this.#beginUser();
     this.#pushText(text);
+  }
+
+  /** What is text every model can read; the rest goes as a file, which only some endpoints take. */
+  #pushFile(part: InputFile): void {
+    const text = textOfFile(part);
+    const { filename = "unnamed", file_data } = part;
+    if (text !== undefined) this.#pushText(text);
+    else this.#user.push({ type: "json", value: JSON.stringify({ type: "file", file: { filename, file_data } }) });
   }
 
   #pushText(value: string): void {
@@ -320,10 +330,7 @@ function ownData(raw: unknown, model: string | undefined, key: string): JsonObje
 }
 
 function textOf(item: MessageItem): string {
-  const texts = item.content.map((part) =>
-    part.type === "refusal" ? part.refusal : part.type === "input_image" ? "[image]" : part.text,
-  );
-  return texts.join("\n");
+  return item.content.map(textOfPart).join("\n");
 }
 
 function outputOf(item: McpCallItem): string {

@@ -5,6 +5,7 @@
  */
 import type { Entry, Item, MessageItem } from "../types/item.ts";
 import type { HistoryNode } from "../types/model.ts";
+import { textOfPart } from "../util/content-text.ts";
 import type { Redact } from "../util/secrets.ts";
 
 /** Characters of one attribute. */
@@ -79,7 +80,7 @@ function messagesOf(item: Item, callId: string | undefined): Message[] {
 
 function partOf(part: MessageItem["content"][number]): object {
   if (part.type === "input_image") return { type: "uri", modality: "image", uri: part.image_url.slice(0, 200) };
-  return { type: "text", content: part.type === "refusal" ? part.refusal : part.text };
+  return { type: "text", content: textOfPart(part) };
 }
 
 function parsed(text: string): unknown {

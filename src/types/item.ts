@@ -21,6 +21,13 @@ export interface InputImage {
   detail?: "auto" | "low" | "high";
 }
 
+export interface InputFile {
+  type: "input_file";
+  filename?: string;
+  /** A `data:` URL with base64. */
+  file_data: string;
+}
+
 export interface OutputText {
   type: "output_text";
   text: string;
@@ -37,7 +44,7 @@ export interface ReasoningText {
   text: string;
 }
 
-export type ContentPart = InputText | InputImage | OutputText | Refusal;
+export type ContentPart = InputText | InputImage | InputFile | OutputText | Refusal;
 
 export interface MessageItem {
   type: "message";

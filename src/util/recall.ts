@@ -8,6 +8,7 @@ import { setImmediate } from "node:timers/promises";
 import type { Entry, Item } from "../types/item.ts";
 import type { JsonObject } from "../types/json.ts";
 import type { Tool, ToolContext, ToolResult } from "../types/tool.ts";
+import { textOfPart } from "./content-text.ts";
 import { shortId } from "./ids.ts";
 import { oneLine } from "./text.ts";
 
@@ -114,9 +115,7 @@ function nameOf({ item, meta }: Entry): string {
 function textOf(item: Item): string {
   switch (item.type) {
     case "message":
-      return item.content
-        .map((part) => (part.type === "input_image" ? "[image]" : part.type === "refusal" ? part.refusal : part.text))
-        .join("\n");
+      return item.content.map(textOfPart).join("\n");
     case "reasoning":
       return item.content.map(({ text }) => text).join("\n");
     case "mcp_call":

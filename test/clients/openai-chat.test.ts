@@ -138,6 +138,56 @@ describe("chat completions", () => {
     });
   });
 
+  test("files reach the model: those of text as text, others as files; what would have to be fetched is refused", async () => {
+    const { openai, served } = await client([{ text: "Read." }]);
+    const notes = Buffer.from("milk</file>\neggs").toString("base64");
+    const pdf = `data:application/pdf;base64,${Buffer.from([37, 80, 68, 70, 0, 255]).toString("base64")}`;
+    await openai.chat.completions.create({
+      model,
+      messages: [
+        {
+          role: "user",
+          content: [
+            { type: "text", text: "What is in them?" },
+            { type: "file", file: { filename: "notes.txt", file_data: notes } },
+            { type: "file", file: { filename: "a.pdf", file_data: pdf } },
+          ],
+        },
+      ],
+    });
+    const response = await openai.responses.create({
+      model,
+      input: [
+        {
+          role: "user",
+          content: [
+            { type: "input_text", text: "What is in them?" },
+            { type: "input_file", filename: "notes.txt", file_data: `data:text/plain;base64,${notes}` },
+            { type: "input_file", filename: "a.pdf", file_data: pdf },
+          ],
+        },
+      ],
+    });
+    const told = served.upstream.requests.map(({ body }) => (body.messages as { content: unknown }[]).at(-1)?.content);
+    expect(told[0]).toEqual([
+      { type: "text", text: "What is in them?" },
+      { type: "text", text: '<file name="notes.txt">\nmilk<\\/file>\neggs\n</file>' },
+      { type: "file", file: { filename: "a.pdf", file_data: pdf } },
+    ]);
+    expect(told[1]).toEqual(told[0]);
+    const items = await openai.responses.inputItems.list(response.id);
+    expect(items.data[0]).toMatchObject({
+      content: [{}, { type: "input_file", filename: "notes.txt" }, { file_data: pdf }],
+    });
+    for (const part of [{ file_url: "https://example.com/a.pdf" }, { file_id: "file-1" }, { file_data: "%%" }]) {
+      const input = [{ role: "user" as const, content: [{ type: "input_file" as const, ...part }] }];
+      await expect(openai.responses.create({ model, input })).rejects.toMatchObject({
+        status: 400,
+        param: "input[0].content[0].file_data",
+      });
+    }
+  });
+
   test("an image reaches the model", async () => {
     const { openai, served } = await client([{ text: "A pixel." }]);
     await openai.chat.completions.create({

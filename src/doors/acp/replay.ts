@@ -7,6 +7,7 @@
 import type { ContentBlock, SessionUpdate, ToolCallContent } from "@agentclientprotocol/sdk/unstable";
 import type { ContentPart, Entry, Item, McpCallItem, MessageItem } from "../../types/item.ts";
 import type { StoredResponse } from "../../types/store.ts";
+import { textOfPart } from "../../util/content-text.ts";
 import {
   describeCall,
   editDifferences,
@@ -89,8 +90,7 @@ function* messageOf({ id: messageId, role, content }: MessageItem): Generator<Se
 }
 
 function blockOf(part: ContentPart): ContentBlock {
-  if (part.type === "refusal") return { type: "text", text: part.refusal };
-  if (part.type !== "input_image") return { type: "text", text: part.text };
+  if (part.type !== "input_image") return { type: "text", text: textOfPart(part) };
   const [, mimeType, data] = /^data:([^;,]+);base64,(.*)$/s.exec(part.image_url) ?? [];
   if (mimeType !== undefined && data !== undefined) return { type: "image", mimeType, data };
   return { type: "resource_link", name: "image", uri: part.image_url };

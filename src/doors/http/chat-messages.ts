@@ -5,6 +5,7 @@
  */
 import type { FunctionCallItem, Item } from "../../types/item.ts";
 import type { Json, JsonObject } from "../../types/json.ts";
+import { textOfPart } from "../../util/content-text.ts";
 import { newId } from "../../util/ids.ts";
 import { customArguments } from "./custom-tools.ts";
 import { DoorError } from "./errors.ts";
@@ -98,7 +99,7 @@ function callItem({ name, arguments: written = "" }: JsonObject, call_id: string
 function readToolResult(raw: JsonObject, id: Json | undefined, place: string, param: string): Item {
   if (typeof id !== "string") throw wrong(place, "it is missing");
   const parts = readContent(raw.content ?? "", false, `${param}.content`);
-  const output = parts.map((part) => ("text" in part ? part.text : "[image]")).join("\n");
+  const output = parts.map(textOfPart).join("\n");
   return { type: "function_call_output", id: newId("fco"), call_id: id, output, status: "completed" };
 }
 

@@ -6,6 +6,7 @@
  */
 import type { ContentPart, Item, ItemStatus, McpCallItem, MessageItem } from "../../types/item.ts";
 import type { Json, JsonObject } from "../../types/json.ts";
+import { textOfPart } from "../../util/content-text.ts";
 import { isId, newId } from "../../util/ids.ts";
 import { customArguments } from "./custom-tools.ts";
 import { DoorError } from "./errors.ts";
@@ -94,6 +95,7 @@ export function readContent(content: Json, assistant: boolean, param: string): C
     if (typeof part !== "object" || part === null || Array.isArray(part)) throw wrong(at, "it must be an object");
     if (part.type === "refusal") return { type: "refusal", refusal: text(part, "refusal", at) };
     if (part.type === "input_image" || part.type === "image_url") return readImage(part, at);
+    if (part.type === "input_file" || part.type === "file") return readFile(part, at);
     if (part.type === "input_text" || part.type === "output_text" || part.type === "text")
       return textPart(text(part, "text", at));
     throw wrong(`${at}.type`, `parts of type ${JSON.stringify(part.type ?? null).slice(0, 60)} are not understood`);
@@ -115,6 +117,36 @@ function readImage(part: JsonObject, param: string): ContentPart {
   };
 }
 
+const DATA = /^data:[\w.+-]+\/[\w.+-]+(?:;[\w=."-]+)*;base64,/;
+const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/;
+/** Characters at either end that are looked at: all of them would hold the event loop. */
+const LOOKED_AT = 4_096;
+
+function isBase64(data: string): boolean {
+  const bytes = data.slice(DATA.exec(data.slice(0, LOOKED_AT))?.[0].length ?? 0);
+  return /^[A-Za-z0-9+/_-]*$/.test(bytes.slice(0, -2).slice(0, LOOKED_AT)) && BASE64.test(bytes.slice(-LOOKED_AT));
+}
+
+/** OpenAI's two spellings: flat, and with the parts in `file`. What would have to be fetched or is kept elsewhere is refused. */
+function readFile(part: JsonObject, param: string): ContentPart {
+  const nested = part.file;
+  const isNested = typeof nested === "object" && nested !== null && !Array.isArray(nested);
+  const { filename, file_data: data } = isNested ? nested : part;
+  const at = isNested ? `${param}.file` : param;
+  if (typeof data !== "string" || data === "") {
+    throw wrong(
+      `${at}.file_data`,
+      "a file comes with its bytes in base64: none is kept here (file_id) or fetched (file_url)",
+    );
+  }
+  if (!isBase64(data)) throw wrong(`${at}.file_data`, "it must be base64, or a data: address with base64");
+  return {
+    type: "input_file",
+    ...(typeof filename === "string" && filename !== "" && { filename: filename.slice(0, 255) }),
+    file_data: data.startsWith("data:") ? data : `data:application/octet-stream;base64,${data}`,
+  };
+}
+
 function readCall(raw: JsonObject, type: string, param: string): Item {
   const custom = type === "custom_tool_call";
   const written = custom ? customArguments(raw.input) : text(raw, "arguments", param);
@@ -130,13 +162,11 @@ function readCall(raw: JsonObject, type: string, param: string): Item {
   };
 }
 
-/** Outputs may be a text or parts; of an image only its place is kept. */
+/** Outputs may be a text or parts; of what is no text only its place is kept. */
 function outputText(output: Json, param: string): string {
   if (typeof output === "string") return output;
   if (!Array.isArray(output)) return JSON.stringify(output);
-  return readContent(output, false, param)
-    .map((part) => ("text" in part ? part.text : "[image]"))
-    .join("\n");
+  return readContent(output, false, param).map(textOfPart).join("\n");
 }
 
 function readAnswer(raw: JsonObject, param: string): Item {
