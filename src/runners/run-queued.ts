@@ -44,7 +44,9 @@ export async function runQueued({ app, appFor, tell }: RunQueuedOptions, id: str
     const before = node.status === "in_progress" ? await app.store.leaseOf(id) : undefined;
     await own.engine.run(id);
     if (node.status === "in_progress" && (await app.store.leaseOf(id))?.process !== before?.process) {
-      tell(`response ${id} goes on here: ${before ? "the process that ran it is gone" : "a process that ended left it"}`);
+      tell(
+        `response ${id} goes on here: ${before ? "the process that ran it is gone" : "a process that ended left it"}`,
+      );
     }
     const now = await own.engine.wait(id);
     if (now.endedAt === null && now.status !== "waiting") throw new RotundaError("shutting_down", "this worker ends");

@@ -229,11 +229,9 @@ function findAssistantProblem(message: JsonObject, seen: Set<string>): string | 
 function findContentProblem(content: unknown): string | null {
   if (typeof content === "string") return content === "" ? "content must not be empty" : null;
   if (!Array.isArray(content) || content.length === 0) return "content must be a string or a list of parts";
-  const isKnown = ({ type, text, image_url: image, file }: JsonObject) => {
-    if (type === "text") return typeof text === "string";
-    if (type === "file") return typeof (file as JsonObject)?.file_data === "string";
-    return type === "image_url" && typeof (image as JsonObject)?.url === "string";
-  };
+  const known: JsonObject = { image_url: "url", file: "file_data" };
+  const isKnown = ({ type, text, ...part }: JsonObject) =>
+    typeof (type === "text" ? text : (part[`${type}`] as JsonObject)?.[`${known[`${type}`]}`]) === "string";
   const unknown = (content as JsonObject[]).find((part) => !isKnown(part));
   return unknown ? `unknown content part ${JSON.stringify(unknown.type)}` : null;
 }
