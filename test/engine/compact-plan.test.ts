@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { elementsOf, goesUpTo, partings, placeOf } from "../../src/engine/compact-plan.ts";
 import { compacted, countRange, droppedFrom, inForce } from "../../src/engine/compacted.ts";
 import { HistoryRenderer } from "../../src/models/chat-completions-history.ts";
-import { findProblem } from "../../src/testing/upstream.ts";
+import { findProblem } from "../../src/testing/request-problem.ts";
 import type { Entry, Item } from "../../src/types/item.ts";
 import type { JsonObject } from "../../src/types/json.ts";
 import type { HistoryNode } from "../../src/types/model.ts";

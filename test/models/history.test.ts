@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { HistoryRenderer, safeArguments } from "../../src/models/chat-completions-history.ts";
-import { findProblem } from "../../src/testing/upstream.ts";
+import { findProblem } from "../../src/testing/request-problem.ts";
 import type { Entry, Item } from "../../src/types/item.ts";
 import type { JsonObject } from "../../src/types/json.ts";
 import type { HistoryNode } from "../../src/types/model.ts";
