@@ -4,7 +4,11 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import WebSocket from "ws";
+import { createApp } from "../../src/app.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { startInServer } from "../../src/doors/cli/remote.ts";
 import { startUpstream } from "../../src/testing/upstream.ts";
+import { newId } from "../../src/util/ids.ts";
 import { later } from "../support.ts";
 import { type Home, home, type Started } from "./run.ts";
 
@@ -151,6 +155,36 @@ test("a call that needs a person waits in the server; approve goes on there", as
       return false;
     }
   });
+});
+
+test("a turn with a picture runs in the server too", async () => {
+  const upstream = await endpoint([{ text: "A dot." }]);
+  const at = home();
+  configure(at, upstream.url);
+  const server = await startServer(at);
+  const { workspace, environment } = at;
+  const config = await loadConfig({ workspace, environment, flags: {} });
+  const app = await createApp({ config, workspace, environment: config.environment });
+  later(() => app.close());
+  const image_url = "data:image/png;base64,iVBORw0KGgo=";
+  const content = [
+    { type: "input_text" as const, text: "What is it?" },
+    { type: "input_image" as const, image_url },
+  ];
+  const item = {
+    type: "message" as const,
+    id: newId("msg"),
+    role: "user" as const,
+    status: "completed" as const,
+    content,
+  };
+  const node = await startInServer(app, { input: [item], workspace, door: "tui" });
+  expect((await app.engine.wait(node?.id ?? "")).status).toBe("completed");
+  expect(JSON.stringify(upstream.requests[0]?.body)).toContain(image_url);
+  const nothing = startInServer(app, { input: [], workspace, door: "tui" });
+  await expect(nothing).rejects.toMatchObject({ code: "usage" });
+  server.child.kill("SIGTERM");
+  await server.result;
 });
 
 test("a stranger cannot name a directory", async () => {

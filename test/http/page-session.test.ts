@@ -244,3 +244,13 @@ test("behind a proxy the cookie is the host's own, and only over TLS; without a 
   const session = await open.fetch("/rotunda/session", { token: null });
   expect(await session.json()).toMatchObject({ name: "local", auth: "none", csrf: "" });
 });
+
+test("behind a proxy, wrong attempts of one are no reason to refuse another", async () => {
+  const served = await serve([], { door: { behindProxy: true } });
+  const from = (address: string) => ({ "x-forwarded-for": `10.0.0.9, ${address}` });
+  for (let tries = 0; tries < 12; tries++) await signIn(served, { code: "wrong" }, from("203.0.113.7"));
+  expect((await signIn(served, { code: "wrong" }, from("203.0.113.7"))).status).toBe(429);
+  expect((await signIn(served, { code: await codeOf(served) }, from("203.0.113.8"))).status).toBe(200);
+  // Whoever writes his own list is known by what the proxy has put behind it.
+  expect((await signIn(served, { code: "wrong" }, from("203.0.113.8, 203.0.113.7"))).status).toBe(429);
+});

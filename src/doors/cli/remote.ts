@@ -24,7 +24,7 @@ const PATIENCE = 10_000;
 export async function startInServer(app: App, request: RunRequest): Promise<ResponseNode | undefined> {
   const server = readServerFile(app.stateDirectory);
   const token = server && readLocalToken(app.stateDirectory);
-  if (!server || token === undefined || typeof request.input !== "string") return undefined;
+  if (!server || token === undefined) return undefined;
   // Here nobody would find it.
   if (server.database !== databaseFingerprint(app.config.database)) return undefined;
   const { input, workspace, previousResponseId, conversation, conversationName, profile, model, settings } = request;

@@ -2,7 +2,7 @@
 import { z } from "zod";
 
 export const localRun = z.strictObject({
-  input: z.string().min(1),
+  input: z.union([z.string().min(1), z.array(z.looseObject({ type: z.string() }))]).describe("A text, or items"),
   workspace: z.string().min(1),
   configuration: z.string().optional().describe("Absolute path of the configuration file that was named"),
   fingerprint: z.string().describe("Of the client's configuration"),

@@ -11,6 +11,7 @@ import type { RunSettings } from "../../types/response.ts";
 import { configFingerprint } from "../../util/fingerprint.ts";
 import { parked } from "../../util/parked.ts";
 import { DoorError } from "./errors.ts";
+import { readInput } from "./input-items.ts";
 import type { LocalRun } from "./local-runs-schemas.ts";
 import type { Handler } from "./routes.ts";
 
@@ -32,8 +33,12 @@ export const startLocalRun: Handler<LocalRun> = async (context, body) => {
       "The server has another configuration, or other keys, for this directory.",
     );
   }
+  // Pictures of the screen and of editors; a summary is asked for with nothing.
+  const input = typeof body.input === "string" ? body.input : await readInput(body.input, async () => undefined);
+  if (input.length === 0 && body.settings.compact === undefined)
+    throw new DoorError("usage", "The input is empty.", { param: "input" });
   const request: RunRequest = {
-    input: body.input,
+    input,
     workspace,
     door: body.door,
     settings: body.settings as RunSettings,

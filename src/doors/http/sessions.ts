@@ -84,7 +84,7 @@ export class Sessions {
   async signIn(request: IncomingMessage, given: { code?: string; token?: string }): Promise<NewSession> {
     // Of no other page, and of nobody who is no page: who has a token and no browser needs no cookie.
     this.requireOwnPage(request.headers, true);
-    const bucket = this.#attemptsOf(request.socket.remoteAddress ?? "");
+    const bucket = this.#attemptsOf(this.#addressOf(request));
     if (bucket.left < 1) {
       throw new DoorError("rate_limited", "Too many wrong attempts to sign in.", { retryAfter: NEW_ATTEMPT / 1_000 });
     }
@@ -97,6 +97,13 @@ export class Sessions {
     const { cookie, csrf, session } = makeSession(token?.id ?? "local", secret, until);
     const line = this.#setCookie(request, cookie, until - Date.now());
     return { identity: { ...identity, session }, csrf, cookie: line };
+  }
+
+  /** Behind a proxy: whom it has seen last. Somebody's wrong attempts are no reason to refuse others. */
+  #addressOf({ socket, headers }: IncomingMessage): string {
+    const given = this.#parts.behindProxy ? headers["x-forwarded-for"] : undefined;
+    const last = typeof given === "string" ? given.split(",").at(-1)?.trim() : undefined;
+    return last ? last.slice(0, 64) : (socket.remoteAddress ?? "");
   }
 
   async #whose({ code, token }: { code?: string; token?: string }): Promise<{ identity: Identity; secret: Buffer }> {
