@@ -71,14 +71,15 @@ export const readTool: Tool = {
     additionalProperties: false,
   },
   subject: async (input, workspace) => {
-    const files = Array.isArray(input.files) ? input.files : [];
+    const { files: given } = asList(input);
+    const files = Array.isArray(given) ? given : [];
     const paths = files
       .map((file) => (file as JsonObject | null)?.file_path)
       .filter((path) => typeof path === "string");
     return pathSubject(workspace, paths);
   },
   run: answering(async (input, context) => {
-    const files = requiredList(input, "files", "file");
+    const files = requiredList(asList(input), "files", "file");
     if (files.length === 0) throw new InputError("files must name at least one file");
     if (files.length > MAX_FILES) {
       throw new InputError(`too many files requested (max ${MAX_FILES}, got ${files.length})`);
@@ -99,6 +100,12 @@ export const readTool: Tool = {
     return sections.every(({ error }) => error !== undefined) ? failure(text) : { text };
   }),
 };
+
+/** Models that know other programs' tools name one file without a list. */
+function asList({ files, file_path, from, to }: JsonObject): JsonObject {
+  if (files !== undefined || typeof file_path !== "string") return files === undefined ? {} : { files };
+  return { files: [{ file_path, ...(from !== undefined && { from }), ...(to !== undefined && { to }) }] };
+}
 
 interface Section {
   path: string;

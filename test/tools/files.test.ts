@@ -84,6 +84,12 @@ describe("F6 read", () => {
       isError: true,
     });
     expect(await readTool.run({}, context(workspace))).toEqual({ text: "files is required", isError: true });
+    // One file as other programs' tools name it, by the same rules.
+    const one = { file_path: "three", from: 2, to: 2 };
+    expect(await readTool.run(one, context(workspace))).toEqual(
+      await readTool.run({ files: [one] }, context(workspace)),
+    );
+    expect(await readTool.subject?.(one, workspace)).toEqual(await readTool.subject?.({ files: [one] }, workspace));
   });
 
   test("an empty file, a binary file, a FIFO, a huge file", async () => {
