@@ -4,17 +4,21 @@
  * Invariant: every module that a command does not need stays in a chunk that the command does not load.
  */
 import { spawnSync } from "node:child_process";
-import { readFileSync, rmSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 import { buildPage } from "./build-page.ts";
 import { plugins } from "./build-plugins.ts";
+import { putStartsTogether } from "./build-starts.ts";
 
 const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
 
+const STAGE = "dist/stage";
+
 rmSync("dist", { recursive: true, force: true });
-await build({
+const { metafile } = await build({
   entryPoints: { main: "src/main.ts", index: "src/index.ts", testing: "src/testing/index.ts" },
-  outdir: "dist",
+  outdir: STAGE,
+  metafile: true,
   bundle: true,
   splitting: true,
   format: "esm",
@@ -37,6 +41,11 @@ await build({
   logLevel: "warning",
   plugins,
 });
+await putStartsTogether(metafile.outputs, STAGE, "dist");
+const licences = readdirSync(STAGE).filter((name) => name.endsWith(".LEGAL.txt"));
+const texts = new Set(licences.map((name) => readFileSync(`${STAGE}/${name}`, "utf8").trim()));
+writeFileSync("dist/LEGAL.txt", `${[...texts].join("\n\n")}\n`);
+rmSync(STAGE, { recursive: true });
 await buildPage();
 
 const types = spawnSync(process.execPath, ["node_modules/typescript/lib/tsc.js", "-p", "tsconfig.build.json"], {
