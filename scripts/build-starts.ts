@@ -15,6 +15,7 @@ const STARTS: Readonly<Record<string, readonly string[]>> = {
   application: ["src/app.ts", "src/config/load.ts"],
   turn: ["src/doors/cli/chat.ts", "src/models/registry.ts", "src/tools/builtin.ts"],
   endpoint: ["src/models/chat-completions.ts"],
+  hub: ["src/hub/hub.ts"],
   server: [
     "src/doors/cli/serve.ts",
     "src/doors/http/server.ts",
