@@ -42,8 +42,8 @@ export async function readImport(path: string, { workspace, environment }: Place
   const stat = statSync(full, { throwIfNoEntry: false });
   if (!stat) throw new RotundaError("usage", `there is no ${full}`);
   const plan: ImportPlan = { source: "", settings: {}, conversations: [], notes: [] };
-  if (stat.isFile()) await takeFile(full, plan, environment);
-  else await takeFolder(full, plan, environment);
+  if (stat.isDirectory()) await takeFolder(full, plan, environment);
+  else await takeFile(full, plan, environment);
   if (plan.source === "") {
     throw new RotundaError("usage", `${full} holds nothing that can be imported`, {
       remedy: "docs/moving.md names the files that can.",
@@ -80,6 +80,7 @@ function takeConversations(folder: string, plan: ImportPlan): void {
     if (!name.endsWith(".json") || name === "index.json" || name === "metadata.json") continue;
     let value: Json = null;
     try {
+      requireFile(join(folder, name));
       value = parseBounded(readFileSync(join(folder, name), "utf8"), MAX_CONVERSATION);
     } catch {
       plan.notes.push({ taken: false, text: `conversation ${name}: it cannot be read as JSON` });
@@ -104,7 +105,15 @@ function takeConversation(value: JsonObject, plan: ImportPlan): void {
   plan.notes.push({ taken: true, text });
 }
 
+/** A pipe would be waited for, and a device has no end. Throws `usage`. */
+function requireFile(path: string): void {
+  const stat = statSync(path);
+  if (!stat.isFile()) throw new RotundaError("usage", `${path} is no file`);
+  if (stat.size > MAX_CONVERSATION) throw new RotundaError("usage", `${path} is too large`);
+}
+
 async function takeFile(path: string, plan: ImportPlan, environment: NodeJS.ProcessEnv): Promise<void> {
+  requireFile(path);
   const { raw } = await readConfigFile({ path, kind: "rotunda", project: false });
   const { settings, notes } = plan;
   const theirs = serversOfPrograms(raw);

@@ -10,6 +10,7 @@ import type { NewEvent, RunEvent } from "../types/event.ts";
 import type { Entry, McpCallItem } from "../types/item.ts";
 import { type Conversation, LOCAL, type Owner, type ResponseNode } from "../types/response.ts";
 import type { IdempotencyRecord, Store } from "../types/store.ts";
+import { askedOf } from "../util/asked.ts";
 import { newId } from "../util/ids.ts";
 import { oneLine } from "../util/text.ts";
 import { mayHaveSkippedItsTurn } from "../util/turns.ts";
@@ -17,7 +18,7 @@ import { usageOf } from "./advance.ts";
 import { type CallEntry, isCall } from "./next.ts";
 import type { Room } from "./room.ts";
 import type { Run } from "./run.ts";
-import { textOf } from "./text.ts";
+import { textsOf } from "./text.ts";
 
 /** Whether an owner may see what belongs to another: only whoever holds the machine may. */
 function mayUse(owner: Owner, of: Owner): boolean {
@@ -75,7 +76,8 @@ async function conversationFor(
     const own = known?.owner === (request.owner ?? LOCAL);
     if (known && own && !branches) return { ...known, head: id, updatedAt: now };
   }
-  const title = oneLine(typeof request.input === "string" ? request.input : textOf(request.input), 60);
+  const texts = typeof request.input === "string" ? [request.input] : textsOf(request.input);
+  const title = oneLine(askedOf(texts), 60);
   const name = request.conversationName ?? null;
   const { workspace, owner = LOCAL } = request;
   const times = { createdAt: now, updatedAt: now };

@@ -29,10 +29,14 @@ function userMessage(text: string): MessageItem {
 }
 
 export function textOf(items: readonly Item[]): string {
+  return textsOf(items).join(" ");
+}
+
+/** Of each part of a message. */
+export function textsOf(items: readonly Item[]): string[] {
   return items
     .flatMap((item) => (item.type === "message" ? item.content : []))
-    .map((part) => ("text" in part ? part.text : ""))
-    .join(" ");
+    .map((part) => ("text" in part ? part.text : ""));
 }
 
 /** What a response says: the text of its assistant messages, the last answer's where there are several. */

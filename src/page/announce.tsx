@@ -36,23 +36,3 @@ export function Announcer() {
     </div>
   );
 }
-
-/** Finds the whole sentences of a text that grows. */
-export class SentenceReader {
-  #told: number;
-
-  constructor(from: number) {
-    this.#told = from;
-  }
-
-  /** What is new and whole; with `ended`, all the rest. */
-  read(text: string, ended: boolean): string {
-    const rest = text.slice(this.#told);
-    const end = ended
-      ? rest.length
-      : Math.max(rest.lastIndexOf(". "), rest.lastIndexOf("\n"), rest.lastIndexOf("? "), rest.lastIndexOf("! ")) + 1;
-    if (end <= 0) return "";
-    this.#told += end;
-    return rest.slice(0, end).replace(/[`*_#>|]+/g, "");
-  }
-}

@@ -5,6 +5,7 @@
  * server's own words, and status 0 where no answer came at all.
  */
 import { Cell } from "./cell.ts";
+import { shown } from "./visible.tsx";
 
 export interface Session {
   name: string;
@@ -12,6 +13,9 @@ export interface Session {
   csrf: string;
   /** Bytes of one request's body. */
   body_limit?: number;
+  version?: string;
+  /** What is in force, where it may be seen. */
+  server?: { workspace: string; database: string };
 }
 
 /** Undefined: not asked yet. Null: nobody is signed in. */
@@ -19,6 +23,9 @@ export const session = new Cell<Session | null | undefined>(undefined);
 
 /** False while the server cannot be reached. */
 export const online = new Cell(true);
+
+/** Counts what the server has answered, whatever it said. */
+export const answers = new Cell(0);
 
 export class RequestError extends Error {
   readonly status: number;
@@ -62,6 +69,7 @@ export async function ask(path: string, options: RequestOptions = {}): Promise<R
     throw new RequestError(0, "unreachable", "The server does not answer.");
   }
   online.set(true);
+  answers.set(answers.value + 1);
   if (answer.ok) return answer;
   const failure = await readFailure(answer);
   const refused = answer.status === 401 || (answer.status === 403 && failure.code === "origin_not_allowed");
@@ -90,9 +98,9 @@ export async function askJson<T>(path: string, options?: RequestOptions): Promis
   return (await (await ask(path, options)).json()) as T;
 }
 
-/** What to tell a person of anything that was thrown. */
+/** What to tell a person of anything that was thrown: it may quote what somebody else has named. */
 export function words(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return shown(error instanceof Error ? error.message : String(error));
 }
 
 export function may(scope: string): boolean {

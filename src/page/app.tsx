@@ -8,11 +8,12 @@ import { ChatView } from "./chat-view.tsx";
 import { HelpSheet } from "./help.tsx";
 import { Icon } from "./icons.tsx";
 import { drawerOpen, helpOpen } from "./overlays.ts";
-import { Link, place } from "./router.tsx";
+import { goTo, Link, place } from "./router.tsx";
 import { approvals, conversations, elicitations, followNews, outdated, readAll } from "./shared.ts";
 import { listenToKeys } from "./shortcuts.ts";
 import { Sidebar, titleOf } from "./sidebar.tsx";
 import { SignIn } from "./sign-in.tsx";
+import { shown } from "./visible.tsx";
 
 type View = FunctionComponent<{ id: string; other: string }>;
 
@@ -64,7 +65,7 @@ function Lazy({ name, id, other }: { name: string; id: string; other: string }) 
 
 function Chatting({ conversation, response }: { conversation: string | null; response: string | null }) {
   const listed = useCell(conversations).find(({ id }) => id === conversation);
-  useTitle(listed ? titleOf(listed) : response ? `Response ${response.slice(-8)}` : "");
+  useTitle(listed ? titleOf(listed) : response ? `Response ${shown(response.slice(-8))}` : "");
   // A chat that has just been begun gets its address without losing what is on the screen.
   const key = useRef({ number: 0, address: "" });
   const address = `${conversation ?? ""}/${response ?? ""}`;
@@ -89,6 +90,8 @@ function Body(): ComponentChildren {
   if (name === "" || name === "c" || name === "r") {
     return <Chatting conversation={name === "c" ? id : null} response={name === "r" ? id : null} />;
   }
+  const moved = Object.hasOwn(ELSEWHERE, name) ? ELSEWHERE[name] : undefined;
+  if (moved) return <Moved to={moved} name={name} />;
   if (Object.hasOwn(views, name)) return <Lazy name={name} id={id} other={other} />;
   return (
     <div class="view">
@@ -98,6 +101,17 @@ function Body(): ComponentChildren {
       </p>
     </div>
   );
+}
+
+/** Addresses that people try, and where that is. */
+const ELSEWHERE: Record<string, string> = { profiles: "/models", help: "/" };
+
+function Moved({ to, name }: { to: string; name: string }) {
+  useEffect(() => {
+    goTo(to, { replace: true });
+    if (name === "help") helpOpen.set(true);
+  }, [to, name]);
+  return null;
 }
 
 /** A part of the address that is no text stands for nothing. */

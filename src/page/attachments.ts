@@ -3,8 +3,10 @@
  *
  * Invariant: nothing that the server would refuse for its size is read into memory; what cannot be sent is said so.
  */
+
+import { fileIn } from "../util/asked.ts";
 import { session } from "./api.ts";
-import type { Part } from "./wire.ts";
+import type { Part, WireItem } from "./wire.ts";
 
 export interface Attachment {
   key: number;
@@ -38,6 +40,31 @@ export async function attach(file: File): Promise<Attachment> {
   }
   if (text.includes("\0")) throw new Error(`${file.name} is not a text.`);
   return { ...base, part: { type: "input_text", text: `File ${file.name}:\n\n${fenced(text)}` } };
+}
+
+/** What was attached to a message that was sent. Undefined: the part is what a person wrote. */
+function attachmentOf(part: Part): Attachment | undefined {
+  const data = part.image_url ?? part.file_data;
+  if (data !== undefined) {
+    const { length } = data.slice(data.indexOf(",") + 1);
+    const name = part.filename ?? (part.image_url === undefined ? "file" : "picture");
+    return { key: ++number, name, size: Math.floor((length * 3) / 4), part };
+  }
+  const file = fileIn(part.text ?? "");
+  return file && { key: ++number, name: file.name, size: new Blob([file.text]).size, part };
+}
+
+/** A message of a person as it was written: its text, and what was attached. */
+export function writtenOf(items: readonly WireItem[]): { text: string; attachments: Attachment[] } {
+  const parts = items.flatMap(({ type, role, content = [] }) => (type === "message" && role === "user" ? content : []));
+  const texts = parts.filter(({ text = "" }) => !fileIn(text));
+  return {
+    text: texts
+      .map(({ text = "" }) => text)
+      .filter((text) => text !== "")
+      .join("\n\n"),
+    attachments: parts.flatMap((part) => attachmentOf(part) ?? []),
+  };
 }
 
 /** A fence that the text cannot close. */

@@ -3,12 +3,13 @@ import { useEffect, useState } from "preact/hooks";
 import { ask, askJson, words } from "./api.ts";
 import { useCell } from "./cell.ts";
 import type { Chat } from "./chat-state.ts";
-import { count, money, shortId } from "./format.ts";
+import { count, folderName, money, shortId } from "./format.ts";
 import { Icon } from "./icons.tsx";
 import { goTo, Link } from "./router.tsx";
 import { conversations, lookAgain, models } from "./shared.ts";
 import { titleOf } from "./sidebar.tsx";
 import { turnOf } from "./turn.ts";
+import { shown } from "./visible.tsx";
 
 function useContextTokens(chat: Chat): number | undefined {
   const path = useCell(chat.path);
@@ -36,6 +37,7 @@ export function ChatHead({ chat }: { chat: Chat }) {
   const cost = nodes.reduce((sum, node) => sum + (node.cost ?? 0), 0);
   const window = known.find(({ id }) => id === nodes.at(-1)?.model)?.window;
   const last = path.ids.at(-1);
+  const workspace = nodes.at(-1)?.workspace;
   return (
     <header class="chat-head">
       <Title chat={chat} title={listed ? titleOf(listed) : last ? `Response ${shortId(last)}` : ""} />
@@ -60,6 +62,12 @@ export function ChatHead({ chat }: { chat: Chat }) {
           </li>
         )}
       </ul>
+      {workspace !== undefined && (
+        <span class="head-folder" title={`Working directory: ${shown(workspace)}`}>
+          <span class="visually-hidden">Working directory: </span>
+          {shown(folderName(workspace))}
+        </span>
+      )}
       {last !== undefined && (
         <Link to={`/tree/${last}`} class="head-link">
           <Icon name="tree" /> Tree

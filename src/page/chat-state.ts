@@ -4,17 +4,19 @@
  * Invariant: the path follows from the tree that the server tells, and from nothing else; what a person sends carries a
  * key of its own, so that sending it again after a lost network does it once.
  */
-import { ask, askJson, RequestError } from "./api.ts";
+import { askedOf } from "../util/asked.ts";
+import { ask, askJson, RequestError, words } from "./api.ts";
 import { Cell } from "./cell.ts";
 import { conversations, lookAgain } from "./shared.ts";
 import { pause } from "./stream.ts";
-import { type Turn, type TurnHead, turnOf } from "./turn.ts";
+import { cancelTurn, type Turn, type TurnHead, turnOf } from "./turn.ts";
 import {
   isEnded,
   moment,
   type Part,
   type TreeNode,
   type WireConversation,
+  type WireItem,
   type WireResponse,
   type WireTree,
 } from "./wire.ts";
@@ -73,6 +75,39 @@ export class Chat {
     return id === undefined ? undefined : turnOf(id);
   }
 
+  /** Of the path, what has not ended, the oldest first: the first runs, the others wait behind it. */
+  get open(): Turn[] {
+    return this.path.value.ids.map(turnOf).filter((turn) => turn.head.value !== undefined && !turn.ended);
+  }
+
+  /**
+   * Ends what runs. What waits behind it must not begin instead: it is taken back before, and handed over, the oldest
+   * first.
+   */
+  async stop(onHeld: (held: readonly WireItem[]) => void): Promise<void> {
+    const [running, ...queued] = this.open;
+    const held: WireItem[] = [];
+    try {
+      for (const turn of queued.reverse()) {
+        await ask(`/v1/responses/${turn.id}`, { method: "DELETE" });
+        held.unshift(...turn.input.value);
+        this.#takeBack(turn);
+      }
+    } finally {
+      if (held.length > 0) onHeld(held);
+    }
+    if (running) await cancelTurn(running.id);
+  }
+
+  #takeBack(turn: Turn): void {
+    this.#number++;
+    const path = this.path.value;
+    const ids = path.ids.filter((id) => id !== turn.id);
+    if (this.response === turn.id) this.response = ids.at(-1) ?? null;
+    this.path.set({ ...path, ids });
+    lookAgain();
+  }
+
   async load(): Promise<void> {
     const number = ++this.#number;
     const query = this.conversation
@@ -90,7 +125,7 @@ export class Chat {
       this.#take(tree, ids);
       this.problem.set("");
     } catch (error) {
-      if (number === this.#number) this.problem.set(error instanceof Error ? error.message : String(error));
+      if (number === this.#number) this.problem.set(words(error));
     }
     this.loaded.set(true);
   }
@@ -141,8 +176,9 @@ export class Chat {
     return !last.ended && last.items.value.some(({ value }) => value.name === "task" && value.status === "calling");
   }
 
-  /** Adds a response behind the path before the server is asked for the tree. */
+  /** Adds a response behind the path before the server is asked for the tree. A tree that is on its way may not know it. */
   #append(id: string): void {
+    this.#number++;
     const path = this.path.value;
     if (!path.ids.includes(id)) this.path.set({ ...path, ids: [...path.ids, id] });
   }
@@ -151,7 +187,7 @@ export class Chat {
   async send(sending: Sending): Promise<WireResponse> {
     this.sending.set(sending);
     try {
-      if (this.conversation === null && this.response === null) await this.#beginConversation(sending.text);
+      if (this.conversation === null && this.response === null) await this.#beginConversation(sending);
       const response = await this.#post(sending);
       const turn = turnOf(response.id);
       turn.input.set([{ type: "message", id: "", role: "user", content: contentOf(sending) }]);
@@ -165,7 +201,8 @@ export class Chat {
     }
   }
 
-  async #beginConversation(text: string): Promise<void> {
+  async #beginConversation(sending: Sending): Promise<void> {
+    const text = askedOf(contentOf(sending).map((part) => part.text ?? ""));
     const made = await askJson<WireConversation>("/v1/conversations", { body: {} });
     this.conversation = made.id;
     const title = text.replace(/\s+/g, " ").trim().slice(0, 60);
@@ -196,15 +233,16 @@ export class Chat {
   }
 
   async steer(sending: Sending): Promise<void> {
-    const { last } = this;
-    if (!last) return;
+    const running = this.open[0] ?? this.last;
+    if (!running) return;
     const input = [{ type: "message", role: "user", content: contentOf(sending) }];
-    await ask(`/v1/responses/${last.id}/steer`, { body: { input } });
+    await ask(`/v1/responses/${running.id}/steer`, { body: { input } });
   }
 }
 
 function contentOf({ text, attachments }: Sending): Part[] {
-  return [...attachments, ...(text === "" ? [] : [{ type: "input_text", text }])];
+  // What was asked stands first: titles and excerpts are made of that.
+  return [...(text === "" ? [] : [{ type: "input_text", text }]), ...attachments];
 }
 
 /** Ids from the root down. What the tree leaves out because it is long is asked for one by one. */

@@ -2,17 +2,18 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { announce } from "./announce.tsx";
 import { RequestError, words } from "./api.ts";
+import { writtenOf } from "./attachments.ts";
 import { useCell } from "./cell.ts";
 import { ChatHead } from "./chat-head.tsx";
 import { Chat, PAGE } from "./chat-state.ts";
 import { choose, chosenFor } from "./chooser.tsx";
-import { Composer, type Written } from "./composer.tsx";
+import { Composer, type Given, keepDraft, type Written } from "./composer.tsx";
 import { ItemsContext, PathContext } from "./contexts.ts";
 import { Asked } from "./item-view.tsx";
 import { Plan } from "./plan.tsx";
 import { goTo } from "./router.tsx";
 import { changes } from "./shared.ts";
-import { cancelTurn, type Turn, turnOf } from "./turn.ts";
+import { type Turn, turnOf } from "./turn.ts";
 import { TurnItems, TurnView } from "./turn-view.tsx";
 import { Problem } from "./view.tsx";
 import { Welcome } from "./welcome.tsx";
@@ -29,7 +30,7 @@ export function ChatView({ conversation, response, onAdopt }: Properties) {
   const path = useCell(chat.path);
   const loaded = useCell(chat.loaded);
   const problem = useCell(chat.problem);
-  const [given, setGiven] = useState<{ text: string } | undefined>(undefined);
+  const [given, setGiven] = useState<Given | undefined>(undefined);
   const name = chat.conversation ?? chat.response ?? "new";
   const last = path.ids.length > 0 ? turnOf(path.ids.at(-1) ?? "") : undefined;
   useLook(chat);
@@ -58,9 +59,9 @@ export function ChatView({ conversation, response, onAdopt }: Properties) {
   };
   const branch = (turn: Turn) => goTo(`/r/${turn.id}`);
   const edit = (turn: Turn) => {
-    const text = turn.input.value.flatMap(({ content = [] }) => content.map((part) => part.text ?? "")).join("\n\n");
-    sessionStorage.setItem(`rotunda.draft.${turn.head.value?.previous ?? "new"}`, text);
-    goTo(turn.head.value?.previous ? `/r/${turn.head.value.previous}` : "/");
+    const previous = turn.head.value?.previous;
+    keepDraft(previous ?? "new", writtenOf(turn.input.value));
+    goTo(previous ? `/r/${previous}` : "/");
   };
   const [refused, setRefused] = useState("");
   /** A conversation stands before an answer that failed: the same is sent there once more, pictures included. */
@@ -85,7 +86,7 @@ export function ChatView({ conversation, response, onAdopt }: Properties) {
             </p>
           )}
           {loaded && path.ids.length === 0 && problem === "" && <Welcome onPick={(text) => setGiven({ text })} />}
-          <Below chat={chat} name={name} last={last} given={given} send={send} />
+          <Below chat={chat} name={name} last={last} given={given} send={send} onHeld={setGiven} />
         </div>
       </ItemsContext.Provider>
     </PathContext.Provider>
@@ -197,11 +198,13 @@ interface BelowProperties {
   chat: Chat;
   name: string;
   last: Turn | undefined;
-  given: { text: string } | undefined;
+  given: Given | undefined;
   send: (written: Written, queue: boolean) => Promise<void>;
+  /** What waited when the answer was stopped. */
+  onHeld: (given: Given) => void;
 }
 
-function Below({ chat, name, last, given, send }: BelowProperties) {
+function Below({ chat, name, last, given, send, onHeld }: BelowProperties) {
   const head = useCell(last?.head ?? chat.noHead);
   const running = last !== undefined && head !== undefined && !last.ended;
   const was = useRef(running);
@@ -212,11 +215,13 @@ function Below({ chat, name, last, given, send }: BelowProperties) {
     was.current = running;
   }, [running, head]);
   const stop = () => {
-    if (last) cancelTurn(last.id).catch((error: unknown) => setProblem(words(error)));
+    chat
+      .stop((held) => onHeld({ ...writtenOf(held), before: true }))
+      .catch((error: unknown) => setProblem(words(error)));
   };
   return (
     <div class="below">
-      {last && <Plan chat={chat} turn={last} />}
+      <Plan chat={chat} />
       {problem !== "" && (
         <p class="problem" role="alert">
           {problem}

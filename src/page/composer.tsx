@@ -8,6 +8,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { words } from "./api.ts";
 import { type Attachment, attach } from "./attachments.ts";
 import { Chooser } from "./chooser.tsx";
+import { bytes } from "./format.ts";
 import { Icon } from "./icons.tsx";
 import { shown } from "./visible.tsx";
 import type { Part } from "./wire.ts";
@@ -17,13 +18,20 @@ export interface Written {
   attachments: readonly Part[];
 }
 
+export interface Given {
+  text: string;
+  attachments?: readonly Attachment[];
+  /** It stands before what is being written; else it stands in its place. */
+  before?: true;
+}
+
 interface Properties {
   /** Whose draft it is. */
   name: string;
   running: boolean;
   disabled: boolean;
   /** A text to begin with, which a person asked for. */
-  given: { text: string } | undefined;
+  given: Given | undefined;
   onSend: (written: Written, queue: boolean) => Promise<void>;
   onStop: () => void;
 }
@@ -44,6 +52,13 @@ function draft(name: string, text?: string): string {
 /** Files of drafts, while the page is open. */
 const kept = new Map<string, readonly Attachment[]>();
 
+/** What is to be found in the composer of a chat when that is opened. */
+export function keepDraft(name: string, { text, attachments }: { text: string; attachments: readonly Attachment[] }) {
+  draft(name, text);
+  if (attachments.length > 0) kept.set(name, attachments);
+  else kept.delete(name);
+}
+
 interface Writing {
   attachments: readonly Attachment[];
   problem: string;
@@ -60,17 +75,33 @@ function useWriting(
   const [attachments, setAttachments] = useState<readonly Attachment[]>(kept.get(name) ?? []);
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
+  const whose = useRef(name);
   useEffect(() => {
     const area = field.current;
     if (!area) return;
-    area.value = given?.text ?? draft(name);
-    if (given || matchMedia("(hover: hover)").matches) area.focus({ preventScroll: true });
+    area.value = draft(whose.current);
+    if (matchMedia("(hover: hover)").matches) area.focus({ preventScroll: true });
     // Whatever takes the chat away (another view, the end of the session), the draft is kept.
     return () => {
-      if (area.value !== "") draft(name, area.value);
+      if (area.value !== "") draft(whose.current, area.value);
     };
-  }, [name, given, field]);
+  }, [field]);
   useEffect(() => {
+    if (!field.current || !given) return;
+    const written = given.before ? field.current.value : "";
+    field.current.value = [given.text, written].filter((text) => text !== "").join("\n\n");
+    draft(whose.current, field.current.value);
+    const { attachments: more = [] } = given;
+    if (more.length > 0) setAttachments((before) => [...more, ...before]);
+    field.current.focus({ preventScroll: true });
+  }, [given, field]);
+  useEffect(() => {
+    // The chat has got its name: what is being written goes along.
+    if (whose.current !== name) {
+      draft(whose.current, "");
+      kept.delete(whose.current);
+      whose.current = name;
+    }
     if (attachments.length > 0) kept.set(name, attachments);
     else kept.delete(name);
   }, [name, attachments]);
@@ -92,13 +123,14 @@ function useWriting(
     area.value = "";
     onSend(written, queue)
       .then(() => {
-        draft(name, "");
-        setAttachments([]);
+        // What came meanwhile is the next message.
+        draft(whose.current, area.value);
+        setAttachments((now) => now.filter((one) => !attachments.includes(one)));
       })
       .catch((error: unknown) => {
         // Nothing that was written is lost.
-        if (area.value === "") area.value = written.text;
-        draft(name, area.value);
+        area.value = [written.text, area.value].filter((text) => text !== "").join("\n\n");
+        draft(whose.current, area.value);
         setProblem(words(error));
       })
       .finally(() => setBusy(false));
@@ -158,7 +190,7 @@ export function Composer(properties: Properties) {
         id="composer"
         ref={field}
         rows={1}
-        placeholder={running ? "Say something while it runs …" : "Ask, or say what is to be done"}
+        placeholder={running ? "Say something while it runs …" : "Ask, or describe a task"}
         onKeyDown={press}
         onPaste={paste}
         onBlur={() => draft(name, field.current?.value ?? "")}
@@ -235,7 +267,7 @@ function AttachmentList({
         <li key={key}>
           {part.image_url !== undefined && <img src={part.image_url} alt="" />}
           <span>{shown(name)}</span>
-          <span class="quiet">{Math.max(1, Math.round(size / 1_000)).toLocaleString()} kB</span>
+          <span class="quiet">{bytes(size)}</span>
           <button type="button" class="icon-button" aria-label={`Remove ${shown(name)}`} onClick={() => onRemove(key)}>
             <Icon name="close" />
           </button>

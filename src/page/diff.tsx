@@ -49,6 +49,29 @@ function compare(old: string[], now: string[]): DiffLine[] {
   return [...lines, ...removed.slice(row), ...added.slice(column)];
 }
 
+/** Lines that stay, on each side of a change; further ones are one line that says how many they are. */
+const AROUND = 3;
+
+export function folded(lines: readonly DiffLine[]): DiffLine[] {
+  const near = new Set<number>();
+  for (const [index, { sign }] of lines.entries()) {
+    if (sign === " ") continue;
+    for (let at = index - AROUND; at <= index + AROUND; at++) near.add(at);
+  }
+  const shown: DiffLine[] = [];
+  let left = 0;
+  for (const [index, line] of [...lines, undefined].entries()) {
+    if (line && !near.has(index)) {
+      left++;
+      continue;
+    }
+    if (left > 0) shown.push({ sign: "@", text: `… ${left === 1 ? "a line" : `${left} lines`} as before` });
+    left = 0;
+    if (line) shown.push(line);
+  }
+  return shown;
+}
+
 /** A unified difference, as tools print it; undefined: the text is none. */
 export function parseUnified(text: string): DiffLine[] | undefined {
   if (!/^(?:---|@@) /m.test(text) || !/^@@ /m.test(text)) return undefined;

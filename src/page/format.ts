@@ -1,4 +1,5 @@
 /** Numbers, money and times as people read them. Invariant: the same everywhere on the page, and never longer than needed. */
+import { shown } from "./visible.tsx";
 import type { RunStatus } from "./wire.ts";
 
 export function count(value: number): string {
@@ -13,6 +14,11 @@ export function money(value: number): string {
   if (value === 0) return "$0";
   if (value < 0.01) return `$${value.toFixed(4)}`;
   return value < 100 ? `$${value.toFixed(2)}` : `$${Math.round(value)}`;
+}
+
+export function bytes(value: number): string {
+  if (value < 1_000) return `${value} B`;
+  return value < 1_000_000 ? `${Math.round(value / 1_000)} kB` : `${(value / 1_000_000).toFixed(1)} MB`;
 }
 
 /** From milliseconds. */
@@ -63,6 +69,18 @@ const STATUS: Record<RunStatus, string> = {
 
 export function statusWord(status: RunStatus): string {
   return STATUS[status] ?? status;
+}
+
+const DOORS: Record<string, string> = { tui: "the terminal", cli: "the command line", http: "HTTP", acp: "an editor" };
+
+/** Through which door something came, in words. */
+export function doorWord(door: string): string {
+  return DOORS[door] ?? shown(door);
+}
+
+/** Of a path, what people call it by. */
+export function folderName(path: string): string {
+  return path.split(/[/\\]/).findLast((part) => part !== "") ?? path;
 }
 
 /** The ending by which people call an id. */

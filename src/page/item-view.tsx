@@ -1,10 +1,15 @@
 /** One item of a turn. Invariant: only the item that changes is drawn anew; what is not known is shown as its JSON. */
-import { useEffect, useRef } from "preact/hooks";
-import { announce, SentenceReader } from "./announce.tsx";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { fileIn } from "../util/asked.ts";
+import { announce } from "./announce.tsx";
 import { ApprovalCard } from "./approval-card.tsx";
+import { type Attachment, writtenOf } from "./attachments.ts";
 import { type Cell, useCell } from "./cell.ts";
+import { bytes } from "./format.ts";
+import { Icon } from "./icons.tsx";
 import { MarkdownView } from "./markdown-view.tsx";
 import { memo } from "./memo.ts";
+import { SentenceReader } from "./plain.ts";
 import { approvals } from "./shared.ts";
 import { ToolCall } from "./tool-call.tsx";
 import type { Turn } from "./turn.ts";
@@ -59,10 +64,7 @@ function Attached({ item }: { item: WireItem }) {
 
 /** What a person said. */
 export function Asked({ item, steering = false }: { item: WireItem; steering?: boolean }) {
-  const text = (item.content ?? [])
-    .map((part) => part.text ?? "")
-    .filter((part) => part !== "")
-    .join("\n\n");
+  const { text, attachments } = useMemo(() => writtenOf([item]), [item]);
   if (item.role === "system" || item.role === "developer") return null;
   return (
     <div class={steering ? "asked steering" : "asked"}>
@@ -71,7 +73,30 @@ export function Asked({ item, steering = false }: { item: WireItem; steering?: b
       {text !== "" && (
         <div class="asked-text">{text.length > 6_000 ? <LongText text={text} /> : <Visible text={text} />}</div>
       )}
+      {attachments.map((one) => one.part.image_url === undefined && <AttachedFile key={one.key} attachment={one} />)}
     </div>
+  );
+}
+
+/** A file, folded. */
+function AttachedFile({ attachment: { name, size, part } }: { attachment: Attachment }) {
+  if (part.text === undefined) {
+    return (
+      <p class="attached-text">
+        <Icon name="attach" /> {shown(name)} <span class="quiet">{bytes(size)}</span>
+      </p>
+    );
+  }
+  return (
+    <details class="attached-text">
+      <summary>
+        <Icon name="attach" /> <span class="attached-name">{shown(name)}</span> <span class="quiet">{bytes(size)}</span>
+      </summary>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
+      <pre class="output" tabIndex={0} role="group" aria-label={shown(name)}>
+        <Visible text={fileIn(part.text)?.text ?? ""} />
+      </pre>
+    </details>
   );
 }
 

@@ -4,14 +4,16 @@ import { words } from "./api.ts";
 import { App } from "./app.tsx";
 import { applyAppearance } from "./appearance.ts";
 import { listenToAddress } from "./router.tsx";
-import { openSession } from "./session.ts";
+import { listenToLinks, openSession } from "./session.ts";
 import { signInProblem } from "./sign-in.tsx";
 
 applyAppearance();
 listenToAddress();
 const root = document.getElementById("root");
+const failed = (error: unknown) => signInProblem.set(words(error));
 if (root) {
+  listenToLinks(failed);
   openSession()
-    .catch((error: unknown) => signInProblem.set(words(error)))
+    .catch(failed)
     .finally(() => render(<App />, root));
 }

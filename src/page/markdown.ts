@@ -2,10 +2,12 @@
  * Markdown of a model, as nodes that can do nothing.
  *
  * Invariant: what marked makes is cleaned afterwards, by an allow-list, and only then becomes part of the page; nothing
- * of it is fetched from anywhere: a picture is a button that opens its address. No HTML text is ever assigned.
+ * of it is fetched from anywhere: a picture is a button that opens its address. No HTML text is ever assigned. What a
+ * parser would not come back from is shown as the text that it is.
  */
 import DOMPurify from "dompurify";
-import { Marked } from "marked";
+import { Lexer, Marked, type Token } from "marked";
+import { isTooMuchWork, withoutDepths } from "../util/markdown-depth.ts";
 import { codePoint, shown, splitHidden } from "./visible.tsx";
 
 const marked = new Marked({ gfm: true, breaks: false });
@@ -18,6 +20,18 @@ marked.use({
   },
 });
 
+/** A paragraph that would take seconds is plain. */
+class Reader extends Lexer {
+  override inlineTokens(text: string, tokens: Token[] = []): Token[] {
+    if (!isTooMuchWork(text)) return super.inlineTokens(text, tokens);
+    tokens.push({ type: "text", raw: text, text, escaped: false });
+    return tokens;
+  }
+}
+
+/** Characters of a piece of markdown; what is longer is plain. */
+const LONGEST = 100_000;
+
 const TAGS =
   "p br hr h1 h2 h3 h4 h5 h6 strong em del code pre blockquote ul ol li a img table thead tbody tr th td input".split(
     " ",
@@ -26,11 +40,25 @@ const ATTRIBUTES = ["href", "src", "alt", "title", "start", "align", "class", "t
 
 /** The nodes of a piece of markdown. */
 export function renderMarkdown(text: string): DocumentFragment {
-  const html = marked.parse(text, { async: false });
+  try {
+    if (text.length <= LONGEST) return rendered(withoutDepths(text));
+  } catch {
+    // Its parts lie in each other deeper than a parser can go.
+  }
+  const fragment = document.createDocumentFragment();
+  fragment.append(make("p", "plain", text));
+  showHidden(fragment);
+  return fragment;
+}
+
+function rendered(text: string): DocumentFragment {
+  const html = marked.parser(new Reader(marked.defaults).lex(text), marked.defaults);
   const fragment = DOMPurify.sanitize(html, {
     ALLOWED_TAGS: TAGS,
     ALLOWED_ATTR: ATTRIBUTES,
     ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+    // They hold no address, and would be held against what an address may be.
+    ADD_URI_SAFE_ATTR: ["align", "start", "type"],
     ALLOW_DATA_ATTR: false,
     ALLOW_ARIA_ATTR: false,
     RETURN_DOM_FRAGMENT: true,
@@ -95,9 +123,16 @@ function dressLink(link: HTMLAnchorElement): void {
   const url = safeUrl(address);
   link.title = url?.href ?? address;
   // Where it leads stands beside every text that does not say it.
-  if (url && !(link.textContent ?? "").trim().toLowerCase().startsWith(`${url.protocol}//${url.host}`)) {
+  if (url && !saysHost(link.textContent ?? "", url)) {
     link.after(make("span", "link-host", ` ${url.host}`));
   }
+}
+
+/** Whether a text begins with the whole origin of an address: `https://bank.co` is not the beginning of `https://bank.com`. */
+function saysHost(text: string, { protocol, host }: URL): boolean {
+  const origin = `${protocol}//${host}`;
+  const said = text.trim().toLowerCase();
+  return said.startsWith(origin) && /^(?:[/?#]|$)/.test(said.slice(origin.length));
 }
 
 function codeBlock(code: HTMLElement): HTMLElement {

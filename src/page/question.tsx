@@ -22,7 +22,7 @@ export function Question({ question }: { question: Elicitation }) {
     event.preventDefault();
     const form = new FormData(event.target as HTMLFormElement);
     const given = fields.flatMap(([name, field], index) => {
-      const value = givenValue(form, fieldName(index), field);
+      const value = givenValue(form, fieldName(index), field, isRequired(question, name));
       return value === undefined ? [] : [[name, value] as const];
     });
     answer("accept", question.mode === "url" ? undefined : Object.fromEntries(given));
@@ -39,7 +39,7 @@ export function Question({ question }: { question: Elicitation }) {
           label={shown(field.title ?? name)}
           name={fieldName(index)}
           field={field}
-          required={question.requestedSchema?.required?.includes(name) === true}
+          required={isRequired(question, name)}
         />
       ))}
       <div class="approval-buttons">
@@ -77,10 +77,17 @@ function Address({ url }: { url: string | null }) {
   );
 }
 
+function isRequired({ requestedSchema }: Elicitation, name: string): boolean {
+  return requestedSchema?.required?.includes(name) === true;
+}
+
 /** Undefined: nothing was said. */
-function givenValue(form: FormData, name: string, { type, format }: ElicitationField): unknown {
+function givenValue(form: FormData, name: string, { type, format }: ElicitationField, required: boolean): unknown {
   if (type === "boolean") return form.get(name) !== null;
-  if (type === "array") return form.getAll(name);
+  if (type === "array") {
+    const chosen = form.getAll(name);
+    return chosen.length > 0 || required ? chosen : undefined;
+  }
   const given = form.get(name);
   if (typeof given !== "string" || given === "") return undefined;
   if (type === "number" || type === "integer") return Number(given);

@@ -7,6 +7,7 @@
 import { ask, askJson, RequestError, type Session, SIGN_IN, session } from "./api.ts";
 
 const KEY = "rotunda.csrf";
+const LINK = "#sign-in=";
 
 function remember(csrf: string | undefined): void {
   try {
@@ -27,9 +28,8 @@ function remembered(): string {
 
 /** The code that the address brought along, which is taken out of it. */
 function codeOfAddress(): string | undefined {
-  const prefix = "#sign-in=";
-  if (!location.hash.startsWith(prefix)) return undefined;
-  const code = decodeURIComponent(location.hash.slice(prefix.length));
+  if (!location.hash.startsWith(LINK)) return undefined;
+  const code = location.hash.slice(LINK.length);
   history.replaceState(null, "", location.pathname + location.search);
   return code;
 }
@@ -50,6 +50,13 @@ export async function openSession(): Promise<void> {
   await resumeSession();
 }
 
+/** A link that is opened in the tab of the page itself changes nothing but the part behind the #. */
+export function listenToLinks(failed: (error: unknown) => void): void {
+  addEventListener("hashchange", () => {
+    if (location.hash.startsWith(LINK)) openSession().catch(failed);
+  });
+}
+
 async function resumeSession(): Promise<void> {
   const csrf = remembered();
   try {
@@ -57,7 +64,9 @@ async function resumeSession(): Promise<void> {
     const found = await askJson<Session>("/rotunda/session", { headers });
     take(found);
   } catch (error) {
-    if (error instanceof RequestError && error.status === 0) throw error;
+    // A server that cannot say it now says nothing about the session.
+    const { status } = error instanceof RequestError ? error : { status: 0 };
+    if (status === 0 || status === 429 || status >= 500) throw error;
     session.set(null);
   }
 }

@@ -14,13 +14,27 @@ export interface Choice {
   owner: string;
   /** Tokens, where it is known. */
   window?: number;
+  /** US dollars for a million tokens. */
+  price?: { input: number; output: number };
+  /** The host that it is asked at. */
+  endpoint?: string;
+  /** It answers where nobody is named. */
+  usual: boolean;
+}
+
+/** A profile. */
+export interface Agent {
+  id: string;
+  /** Id of the model that it answers with. */
+  model: string;
+  usual: boolean;
 }
 
 export const conversations = new Cell<readonly WireConversation[]>([]);
 export const approvals = new Cell<readonly PendingApproval[]>([]);
 export const elicitations = new Cell<readonly Elicitation[]>([]);
 export const models = new Cell<readonly Choice[]>([]);
-export const profiles = new Cell<readonly string[]>([]);
+export const profiles = new Cell<readonly Agent[]>([]);
 /** Counts up whenever something may have changed: views that have lists of their own look again. */
 export const changes = new Cell(0);
 
@@ -47,18 +61,33 @@ async function readApprovals(): Promise<void> {
 }
 
 export async function readModels(): Promise<void> {
-  type WireModel = { id: string; owned_by: string; context_window?: number };
-  const { data } = await askJson<{ data: WireModel[] }>("/v1/models");
+  type Wire = Pick<Choice, "id" | "price" | "endpoint"> & {
+    owned_by: string;
+    context_window?: number;
+    default?: true;
+    answers_with?: string;
+  };
+  const { data } = await askJson<{ data: Wire[] }>("/v1/models");
+  const isAgent = ({ id }: Wire) => id.startsWith(PROFILE);
   models.set(
     data
-      .filter(({ id }) => !id.startsWith(PROFILE))
-      .map(({ id, owned_by, context_window }) => ({
+      .filter((one) => !isAgent(one))
+      .map(({ id, owned_by, context_window, default: usual, price, endpoint }) => ({
         id,
         owner: owned_by,
+        usual: usual === true,
         ...(context_window !== undefined && { window: context_window }),
+        ...(price && { price }),
+        ...(endpoint !== undefined && { endpoint }),
       })),
   );
-  profiles.set(data.filter(({ id }) => id.startsWith(PROFILE)).map(({ id }) => id.slice(PROFILE.length)));
+  profiles.set(
+    data.filter(isAgent).map(({ id, answers_with: model = "", default: usual }) => ({
+      id: id.slice(PROFILE.length),
+      model,
+      usual: usual === true,
+    })),
+  );
 }
 
 /** The server is another version than the one that this page came from. */

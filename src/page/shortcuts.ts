@@ -1,7 +1,8 @@
 /**
  * Keys that work everywhere.
  *
- * Invariant: a key without a modifier does nothing while somebody types; a sequence begins with g and waits a second.
+ * Invariant: a key without a modifier does nothing while somebody types, or has just chosen what is answered by typing
+ * (`data-typing`); a sequence begins with g and waits a second.
  */
 import { drawerOpen, helpOpen } from "./overlays.ts";
 import { goTo, place } from "./router.tsx";
@@ -55,7 +56,7 @@ function step(by: number): void {
 function isTyping(target: EventTarget | null): boolean {
   return (
     target instanceof HTMLElement &&
-    target.closest("input,textarea,select,[contenteditable],dialog,[role=tree]") !== null
+    target.closest("input,textarea,select,[contenteditable],dialog,[data-typing]") !== null
   );
 }
 

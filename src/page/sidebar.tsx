@@ -1,5 +1,6 @@
 /** Where one can go. Invariant: the same on a phone, behind a button; a closed drawer takes no focus. */
 import { useEffect } from "preact/hooks";
+import { askedOf } from "../util/asked.ts";
 import { session } from "./api.ts";
 import { useCell } from "./cell.ts";
 import { dayOf } from "./format.ts";
@@ -26,7 +27,7 @@ const PLACES: { to: string; icon: IconName; name: string; scope?: string }[] = [
 const MOST = 1_000;
 
 export function titleOf({ title, preview }: WireConversation): string {
-  return shown(title || preview || "New chat");
+  return shown(askedOf([title || preview || ""]) || "New chat");
 }
 
 function Conversations() {

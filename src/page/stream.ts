@@ -9,6 +9,7 @@ import { ask } from "./api.ts";
 export async function* readEvents(path: string, signal: AbortSignal, onLife?: () => void): AsyncGenerator<string> {
   const answer = await ask(path, { signal, headers: { accept: "text/event-stream" } });
   if (!answer.body) return;
+  onLife?.();
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   try {

@@ -20,6 +20,9 @@ const WORDS: Record<string, string> = {
 /** Characters of an output that are drawn until a person wants more. */
 const FIRST = 12_000;
 
+/** Milliseconds from which on it is said how long a call took. */
+const WORTH_TELLING = 50;
+
 export function errorText({ error }: WireItem): string {
   if (typeof error === "string") return error;
   return error?.content?.map(({ text }) => text ?? "").join("\n") ?? "";
@@ -89,6 +92,7 @@ export function ToolCall({ item }: { item: WireItem }) {
           <span class="call-state">
             {status === "completed" ? <span class="visually-hidden">done</span> : WORDS[status]}
             {seconds > 1 && ` ${duration(seconds * 1_000)}`}
+            {!running && item.duration !== undefined && item.duration >= WORTH_TELLING && ` ${duration(item.duration)}`}
           </span>
         </summary>
         {open && (

@@ -1,10 +1,11 @@
 /** One turn: what was asked, what came of it, and what can be done from there. Invariant: a turn that does not change is not drawn anew. */
-import { useEffect, useState } from "preact/hooks";
+import { useContext, useEffect, useState } from "preact/hooks";
 import { ask, may, words } from "./api.ts";
 import { useCell } from "./cell.ts";
+import { PathContext } from "./contexts.ts";
 import { count, duration, exactly, money, shortId, when } from "./format.ts";
 import { Icon } from "./icons.tsx";
-import { Asked, ItemView } from "./item-view.tsx";
+import { Asked, ItemView, textOf } from "./item-view.tsx";
 import { memo } from "./memo.ts";
 import { Question } from "./question.tsx";
 import { Link } from "./router.tsx";
@@ -12,6 +13,7 @@ import { approvals, elicitations } from "./shared.ts";
 import { StatusMark } from "./status-mark.tsx";
 import type { Turn, TurnHead } from "./turn.ts";
 import { shown } from "./visible.tsx";
+import { outermost } from "./wire.ts";
 
 export function TurnItems({ turn }: { turn: Turn }) {
   const items = useCell(turn.items);
@@ -76,8 +78,11 @@ function Ending({ turn, head, onAgain }: { turn: Turn; head: TurnHead; onAgain: 
 
 function Working({ turn, head }: { turn: Turn; head: TurnHead }) {
   const lost = useCell(turn.lost);
-  const waits = useCell(approvals).some(({ responseId }) => responseId === turn.id);
-  const asked = useCell(elicitations).filter(({ responseIds = [] }) => responseIds.includes(turn.id));
+  const { nodes } = useCell(useContext(PathContext));
+  // Those of its sub-agents too.
+  const isHere = (responseId: string) => outermost(responseId, nodes) === turn.id;
+  const waits = useCell(approvals).some(({ responseId }) => isHere(responseId));
+  const asked = useCell(elicitations).filter(({ responseIds = [] }) => responseIds.some(isHere));
   const items = useCell(turn.items);
   if (lost) return <p class="working">The connection is lost; it is looked for …</p>;
   if (waits) return null;
@@ -149,6 +154,7 @@ function Foot({ turn, head, branches, profile, model, onBranch, onEdit }: Proper
             {branches} branches
           </Link>
         )}
+        <Copy turn={turn} />
         <button
           type="button"
           class="link-button"
@@ -170,13 +176,41 @@ function Foot({ turn, head, branches, profile, model, onBranch, onEdit }: Proper
   );
 }
 
+/** The whole answer, as the model wrote it. */
+function Copy({ turn }: { turn: Turn }) {
+  const items = useCell(turn.items);
+  const [copied, setCopied] = useState(false);
+  const text = items
+    .flatMap(({ value }) => (value.type === "message" && value.role === "assistant" ? [textOf(value)] : []))
+    .filter((part) => part !== "")
+    .join("\n\n");
+  if (text === "") return null;
+  const copy = () => {
+    navigator.clipboard?.writeText(text).then(
+      () => {
+        setCopied(true);
+        setTimeout(() => setCopied(false), 1_500);
+      },
+      () => undefined,
+    );
+  };
+  return (
+    <button
+      type="button"
+      class="link-button"
+      onClick={copy}
+      aria-label={`Copy the answer, response ${shortId(turn.id)}`}
+    >
+      {copied ? "Copied" : "Copy"}
+    </button>
+  );
+}
+
 export const TurnView = memo((properties: Properties) => {
   const { turn } = properties;
   const head = useCell(turn.head);
   const input = useCell(turn.input);
-  useEffect(() => {
-    turn.load().catch(() => undefined);
-  }, [turn]);
+  useEffect(() => turn.watch(), [turn]);
   const open = head && !turn.ended;
   return (
     <article

@@ -4,7 +4,7 @@
  * Invariant: a turn is a reading of the log. It is told from the first event, or gone on with behind the last event that
  * was seen, so what is shown after a reload or a lost network is what would have been shown without.
  */
-import { ask, askJson, RequestError } from "./api.ts";
+import { answers, ask, askJson, RequestError, words } from "./api.ts";
 import { Cell } from "./cell.ts";
 import { pause, readEvents } from "./stream.ts";
 import { isEnded, type RunStatus, type WireEvent, type WireItem, type WireResponse, type WireUsage } from "./wire.ts";
@@ -24,6 +24,11 @@ export interface TurnHead {
 
 /** Milliseconds without a sign of life after which a connection is taken for dead; the server sends one every 15 s. */
 const SILENCE = 40_000;
+/** Streams at once: browsers allow six connections for all of a server's tabs, and the others ask for something too. */
+const MOST_STREAMS = 4;
+/** Milliseconds between two looks at a turn for which there is none. */
+const LOOK = 1_000;
+let streams = 0;
 
 export class Turn {
   readonly id: string;
@@ -38,8 +43,12 @@ export class Turn {
   #after = -1;
   #byIndex: (Cell<WireItem> | undefined)[] = [];
   #loading: Promise<void> | undefined;
-  #following = false;
-  readonly #stop = new AbortController();
+  #following: AbortController | undefined;
+  /** Milliseconds of calls by their items, and when those began that were seen to begin. */
+  #durations: Record<string, number> = {};
+  readonly #begun = new Map<string, number>();
+  /** How many show it. */
+  #watchers = 0;
 
   constructor(id: string) {
     this.id = id;
@@ -50,29 +59,40 @@ export class Turn {
     return value !== undefined && isEnded(value.status);
   }
 
-  /** Once; again only after a failure. One that runs is followed again: signing in anew ends what was followed. */
-  load(): Promise<void> {
-    if (this.head.value !== undefined && !this.ended) this.follow();
+  /** It is shown from now on: read, and followed while it runs. Returns what ends that. */
+  watch(): () => void {
+    this.#watchers++;
+    this.#follow();
     this.#loading ??= this.#load().catch((error: unknown) => {
       this.#loading = undefined;
-      this.problem.set(error instanceof Error ? error.message : String(error));
+      this.problem.set(words(error));
     });
-    return this.#loading;
+    return () => {
+      if (--this.#watchers > 0) return;
+      this.#following?.abort();
+      this.#following = undefined;
+    };
   }
 
   async #load(): Promise<void> {
     const input = askJson<{ data: WireItem[] }>(`/v1/responses/${this.id}/input_items?order=asc&limit=100`);
-    const response = await askJson<WireResponse>(`/v1/responses/${this.id}`);
+    const response = await this.#ask();
     this.input.set((await input).data);
     this.problem.set("");
     this.begin(response);
   }
 
-  /** What the server said of it last; follows it to its end where that has not come. */
+  async #ask(): Promise<WireResponse> {
+    const response = await askJson<WireResponse>(`/v1/responses/${this.id}?durations=true`);
+    this.#durations = { ...this.#durations, ...response.rotunda_durations };
+    return response;
+  }
+
+  /** What the server said of it last. Where its end has not come, it is followed as long as it is shown. */
   begin(response: WireResponse): void {
     this.#setHead(response);
     if (isEnded(response.status)) this.#setOutput(response.output ?? []);
-    else this.follow();
+    else this.#follow();
   }
 
   #setHead(response: WireResponse): void {
@@ -90,13 +110,44 @@ export class Turn {
   }
 
   #setOutput(output: readonly WireItem[]): void {
-    this.#byIndex = output.map((item, index) => {
+    this.#byIndex = output.map((one, index) => {
       const known = this.#byIndex[index];
+      const item = this.#timed(one);
       if (known?.value.id !== item.id) return new Cell(item);
       known.set(item);
       return known;
     });
     this.#show();
+  }
+
+  #timed(item: WireItem): WireItem {
+    const duration = this.#durations[item.id];
+    return duration === undefined ? item : { ...item, duration };
+  }
+
+  /** A call has begun, or come to its end, before our eyes: about so long it took. */
+  #clock({ type, item_id: id = "", item }: WireEvent): void {
+    if (type === "response.mcp_call.in_progress") this.#begun.set(id, performance.now());
+    const begun = this.#begun.get(item?.id ?? "");
+    if (item && type === "response.output_item.done" && begun !== undefined)
+      this.#durations[item.id] ??= performance.now() - begun;
+  }
+
+  /** A message that a crash has cut is said anew from its beginning: the stored response has no text of it either. */
+  #supersede(before: number): void {
+    for (const cell of this.#byIndex.slice(0, before)) {
+      const { value } = cell ?? {};
+      if (!cell || value?.type !== "message" || value.role !== "assistant" || value.status === "completed") continue;
+      cell.set({ ...value, status: "incomplete", content: [] });
+    }
+  }
+
+  /** What came in a burst behind a lost connection was not measured: the server knows it. */
+  #settleTimes(): void {
+    this.#ask().then(
+      ({ output = [] }) => this.#setOutput(output),
+      () => undefined,
+    );
   }
 
   #show(): void {
@@ -106,35 +157,34 @@ export class Turn {
   /** Looks anew at how it stands: it may wait, or have ended, without that being an event. */
   async refresh(): Promise<void> {
     if (this.ended) return;
-    const response = await askJson<WireResponse>(`/v1/responses/${this.id}`);
-    if (isEnded(response.status)) this.begin(response);
-    else this.#setHead(response);
+    const response = await this.#ask();
+    if (isEnded(response.status)) return this.begin(response);
+    this.#setHead(response);
+    // No stream was read yet: one that is, tells it all once more.
+    if (this.#after < 0 && response.output) this.#setOutput(response.output);
   }
 
-  follow(): void {
-    if (this.#following) return;
-    this.#following = true;
+  #follow(): void {
+    if (this.#following || this.#watchers === 0 || this.head.value === undefined || this.ended) return;
+    const stop = new AbortController();
+    this.#following = stop;
     this.problem.set("");
-    this.#follow()
-      .catch((error: unknown) => this.problem.set(error instanceof Error ? error.message : String(error)))
+    this.#keepUp(stop.signal)
+      .catch((error: unknown) => this.problem.set(words(error)))
       .finally(() => {
-        this.#following = false;
+        if (this.#following === stop) this.#following = undefined;
       });
   }
 
-  /** It is followed no longer; `follow` takes it up where it was. */
-  leave(): void {
-    this.#stop.abort();
-  }
-
-  async #follow(): Promise<void> {
-    const { signal } = this.#stop;
+  async #keepUp(signal: AbortSignal): Promise<void> {
     let failures = 0;
     while (!signal.aborted && !this.ended) {
       await untilSeen(signal);
       const before = this.#after;
+      const isFree = streams < MOST_STREAMS;
       try {
-        await this.#read(signal);
+        await (isFree ? this.#read(signal) : pause(LOOK, signal));
+        if (signal.aborted) return;
         this.lost.set(false);
         if (this.ended) return;
         await this.refresh();
@@ -142,11 +192,20 @@ export class Turn {
         if (signal.aborted) return;
         if (error instanceof RequestError && error.status >= 400 && error.status < 500 && error.status !== 429)
           throw error.status === 401 ? new Error("The session ended: sign in again, and it goes on.") : error;
-        if (document.visibilityState === "visible") this.lost.set(true);
+        if (document.visibilityState === "visible") this.#lose();
       }
-      failures = this.#after > before ? 0 : failures + 1;
+      failures = this.#after > before || !isFree ? 0 : failures + 1;
       await pause(Math.min(250 * 2 ** Math.min(failures, 4), 3_000), signal);
     }
+  }
+
+  /** Any answer of the server says that the connection is back. */
+  #lose(): void {
+    this.lost.set(true);
+    const unwatch = answers.subscribe(() => {
+      unwatch();
+      this.lost.set(false);
+    });
   }
 
   /** One connection. A tab that nobody sees holds none: browsers allow six for all tabs together. */
@@ -166,6 +225,7 @@ export class Turn {
     addEventListener("offline", cut);
     document.addEventListener("visibilitychange", hidden);
     const from = this.#after < 0 ? "" : `&starting_after=${this.#after}`;
+    streams++;
     try {
       for await (const data of readEvents(`/v1/responses/${this.id}?stream=true${from}`, connection.signal, alive)) {
         if (data === "[DONE]") {
@@ -175,6 +235,7 @@ export class Turn {
         this.apply(JSON.parse(data) as WireEvent);
       }
     } finally {
+      streams--;
       clearTimeout(silence);
       stop.removeEventListener("abort", cut);
       removeEventListener("offline", cut);
@@ -187,17 +248,21 @@ export class Turn {
     this.#after = event.sequence_number;
     const { type, output_index: index = -1 } = event;
     const cell = this.#byIndex[index];
+    this.#clock(event);
     if (type.endsWith(".delta")) {
       if (cell) cell.set(withDelta(cell.value, event));
     } else if (event.item && type.startsWith("response.output_item.")) {
-      if (cell) cell.set(event.item);
+      const item = this.#timed(event.item);
+      if (cell) cell.set(item);
       else {
-        this.#byIndex[index] = new Cell(event.item);
+        this.#byIndex[index] = new Cell(item);
+        if (item.type === "message" && item.role === "assistant") this.#supersede(index);
         this.#show();
       }
     } else if (event.response) {
       this.#setHead(event.response);
       if (isEnded(event.response.status)) this.#setOutput(event.response.output ?? []);
+      if (isEnded(event.response.status) && this.#begun.size > 0) this.#settleTimes();
     } else if (type === "response.mcp_call.in_progress" && cell) cell.set({ ...cell.value, status: "calling" });
     else if (type.endsWith("_arguments.done") && cell) cell.set({ ...cell.value, arguments: event.arguments ?? "" });
   }

@@ -11,7 +11,7 @@ export function Welcome({ onPick }: { onPick: (text: string) => void }) {
   return (
     <div class="welcome">
       <Logo />
-      <h1>What is to be done?</h1>
+      <h1>New chat</h1>
       {demo && (
         <p class="notice">
           No language model is configured: the <strong>demo model</strong> answers, by fixed rules, on your real files.{" "}

@@ -7,6 +7,9 @@ export interface Part {
   text?: string;
   refusal?: string;
   image_url?: string;
+  filename?: string;
+  /** A `data:` address. */
+  file_data?: string;
 }
 
 /** An item of any type: fields that its type does not have are absent. */
@@ -27,6 +30,8 @@ export interface WireItem {
   approve?: boolean;
   reason?: string | null;
   call_id?: string;
+  /** Milliseconds that the call took, where it is known; not of the wire. */
+  duration?: number;
 }
 
 export interface WireUsage {
@@ -48,7 +53,10 @@ export interface WireResponse {
   model: string;
   profile?: string;
   door?: string;
-  prompt_excerpt?: string;
+  prompt_excerpt?: string | null;
+  workspace?: string;
+  /** Milliseconds of its calls, where they were asked for. */
+  rotunda_durations?: Record<string, number>;
   cost?: number | null;
   background?: boolean;
   conversation: { id: string } | null;
@@ -94,6 +102,10 @@ export interface PendingApproval {
   pattern: string;
   createdAt: number;
   expiresAt: number;
+  /** The beginning of what a person asked. */
+  prompt?: string | null;
+  workspace?: string;
+  door?: string;
 }
 
 export interface Elicitation {
@@ -133,10 +145,13 @@ export interface TreeNode {
   previous_response_id: string | null;
   caller: { response_id: string; item_id: string } | null;
   conversation_id: string | null;
+  kind?: "answer" | "compaction";
   status: RunStatus;
   model: string;
   profile: string;
   door: string;
+  workspace?: string;
+  error?: { code: string; message: string } | null;
   created_at: number | string;
   ended_at: number | string | null;
   waits_for?: unknown;
@@ -151,6 +166,12 @@ export interface WireTree {
   current: string | null;
   truncated: boolean;
   nodes: TreeNode[];
+}
+
+/** The response above a sub-agent's that somebody asked for, as far as the nodes go. */
+export function outermost(id: string, nodes: ReadonlyMap<string, TreeNode>): string {
+  const above = nodes.get(id)?.caller?.response_id;
+  return above === undefined || above === id ? id : outermost(above, nodes);
 }
 
 /** Milliseconds since the epoch. */

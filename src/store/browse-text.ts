@@ -5,6 +5,7 @@
  */
 import type { FoundItem } from "../types/browsing.ts";
 import type { Item } from "../types/item.ts";
+import { askedOf } from "../util/asked.ts";
 import { oneLine } from "../util/text.ts";
 
 /** Characters of an excerpt, and of one around a hit. */
@@ -15,9 +16,19 @@ const BEFORE = 60;
 
 /** The beginning of a text, from the place of an item's row on at which `"text":"` stands. */
 export function excerptOf(snippet: string | null): string | null {
-  const [, raw = ""] = /^"text":"((?:[^"\\]|\\.)*)/s.exec(snippet ?? "") ?? [];
-  const line = oneLine(unescaped(raw), EXCERPT);
+  const line = oneLine(textIn(snippet), EXCERPT);
   return line === "" ? null : line;
+}
+
+/** The same of what a person said: without what a door has put before it. */
+export function promptOf(snippet: string | null): string | null {
+  const line = oneLine(askedOf([textIn(snippet)]), EXCERPT);
+  return line === "" ? null : line;
+}
+
+function textIn(snippet: string | null): string {
+  const [, raw = ""] = /^"text":"((?:[^"\\]|\\.)*)/s.exec(snippet ?? "") ?? [];
+  return unescaped(raw);
 }
 
 function unescaped(raw: string): string {

@@ -7,7 +7,7 @@ import { setImmediate } from "node:timers/promises";
 import type { Browsing, FoundItem, Search, StoreFacts, TreeView, UsageSum } from "../types/browsing.ts";
 import { RotundaError } from "../types/error.ts";
 import type { Owner } from "../types/response.ts";
-import { excerptOf, hitIn, saidIn } from "./browse-text.ts";
+import { excerptOf, hitIn, promptOf, saidIn } from "./browse-text.ts";
 import { type NodeRow, soundNode } from "./rows.ts";
 
 /** Where a response stands. */
@@ -71,8 +71,8 @@ const MOST_ABOVE = 20_000;
 /** Responses that a tree is chosen from. */
 const MOST_BELOW = 5_000;
 const PORTION = 50;
-/** Responses whose items are searched at once: as many as take about so many milliseconds. */
-const FEW = 10;
+/** Responses whose items are searched at once, at first, and as many as take about so many milliseconds. */
+const FEW = 1;
 const MANY = 200;
 const SLICE = 10;
 /** Responses that are summed up at once; and portions of them, all older than what is asked, after which it ends. */
@@ -147,9 +147,7 @@ export class Browser implements Browsing {
 
   async excerpts(ids: readonly string[]): ReturnType<Browsing["excerpts"]> {
     const rows = await this.#source.said(ids);
-    return new Map(
-      rows.map(({ id, prompt, answer }) => [id, { prompt: excerptOf(prompt), answer: excerptOf(answer) }]),
-    );
+    return new Map(rows.map(({ id, prompt, answer }) => [id, { prompt: promptOf(prompt), answer: excerptOf(answer) }]));
   }
 
   // ---- everything said
@@ -166,7 +164,12 @@ export class Browser implements Browsing {
       const numbers = await this.#source.numbers(to, size, owner);
       const [first, last] = [numbers[0], numbers.at(-1)];
       if (first === undefined || last === undefined) return { found, next: null };
+      let turn = began;
       for (const row of await this.#source.items({ above: last - 1, to: first, owner }, all, wanted)) {
+        if (performance.now() - turn > SLICE) {
+          await setImmediate();
+          turn = performance.now();
+        }
         if (start && !isBefore(row, start)) continue;
         const said = saidIn(row.item);
         if (!said || (!all && said.role !== "user" && said.role !== "assistant")) continue;
@@ -178,7 +181,8 @@ export class Browser implements Browsing {
       }
       to = last - 1;
       if (numbers.length < size) return { found, next: null };
-      if (performance.now() > until) return { found, next: cursorOf({ number: last, side: 0, position: 0 }) };
+      // Before all of what comes next, which may be no more than one response at a time.
+      if (performance.now() > until) return { found, next: cursorOf({ number: to, side: 1, position: 999_999_999 }) };
       size = performance.now() - began > SLICE ? Math.max(FEW, size >> 1) : Math.min(MANY, size * 2);
       await setImmediate();
     }
@@ -246,9 +250,14 @@ function placeOf(cursor: string | undefined): Place | undefined {
   return { number: Number(number), side: Number(side), position: Number(position) };
 }
 
-/** Words that stand in a stored text as they are, whatever their case: what a database can look for by itself. */
+/** Letters of a word that a database looks for: it compares all of them at each place of a text. */
+const COMPARED = 5;
+
+/** Beginnings of words that stand in a stored text as they are, whatever their case: what a database can look for by itself. */
 export function plainWords(words: readonly string[]): string[] {
-  return words.filter((word) => /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(word)).map((word) => word.replace(/[%_~]/g, "~$&"));
+  return words
+    .filter((word) => /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(word))
+    .map((word) => word.slice(0, COMPARED).replace(/[%_~]/g, "~$&"));
 }
 
 /** Characters of an item that are searched. */

@@ -39,10 +39,11 @@ function nameGlob(pattern: string): RegExp {
 
 /**
  * What a terminal would obey or not show: control characters, all that Unicode lets a reader ignore (bidi marks,
- * variation selectors, fillers), separators and blanks that look like a space. An emoji keeps its selector.
+ * variation selectors, fillers), separators and blanks that look like a space. An emoji keeps its selector, and the
+ * joiner that makes one of it and the next.
  */
 const UNSEEN =
-  /[^\P{Cc}\n\t]|(?<!\p{Extended_Pictographic})\ufe0f|(?!\ufe0f)\p{Default_Ignorable_Code_Point}|[\p{Zl}\p{Zp}\p{Cs}\ufff9-\ufffb\u2800]|[^\P{Zs} \u3000]/gu;
+  /[^\P{Cc}\n\t]|(?<!\p{Extended_Pictographic})\ufe0f|(?!\ufe0f)(?!(?<=\p{Extended_Pictographic}[\ufe0f\p{Emoji_Modifier}]?)\u200d\p{Extended_Pictographic})\p{Default_Ignorable_Code_Point}|[\p{Zl}\p{Zp}\p{Cs}\ufff9-\ufffb\u2800]|[^\P{Zs} \u3000]/gu;
 
 /** Text with every character made visible that is not, so that a terminal never obeys it. Keeps \n and \t; \r\n becomes \n. */
 export function visible(text: string): string {

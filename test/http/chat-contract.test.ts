@@ -40,7 +40,7 @@ describe("what would change the answer and cannot be done is a 400 that names it
       { messages: [{ role: "user", content: [{ type: "input_audio", input_audio: {} }] }] },
     ],
     [
-      "messages[0].content[0].type",
+      "messages[0].content[0].file.file_data",
       { messages: [{ role: "user", content: [{ type: "file", file: { file_id: "f" } }] }] },
     ],
   ])("%s", async (param, more) => {

@@ -126,7 +126,7 @@ describe.skipIf(!hasBrowser)("managing", () => {
     await page.getByRole("link", { name: "Schedules" }).click();
     await page.getByLabel("Name").fill("Morning");
     await page.getByLabel("Cron", { exact: true }).fill("not a cron");
-    await page.getByLabel("What is asked").fill("What is new?");
+    await page.getByLabel("Prompt").fill("What is new?");
     await page.getByRole("button", { name: "Schedule", exact: true }).click();
     await page.locator(".form .problem").waitFor();
     await page.getByLabel("Cron", { exact: true }).fill("0 8 * * 1-5");
@@ -137,7 +137,7 @@ describe.skipIf(!hasBrowser)("managing", () => {
     await page.getByLabel("Name").fill("Later");
     await page.getByLabel("When").selectOption("at");
     await page.getByLabel("Moment").fill("2099-01-02T03:04");
-    await page.getByLabel("What is asked").fill("And now?");
+    await page.getByLabel("Prompt").fill("And now?");
     await page.getByRole("button", { name: "Schedule", exact: true }).click();
     await page.locator(".card", { hasText: "Later" }).waitFor();
     // The form is as it was: what is chosen is what is shown.
@@ -236,4 +236,42 @@ describe.skipIf(!hasBrowser)("managing", () => {
       await expect.poll(() => listed.count()).toBe(0);
     },
   );
+
+  test("a call that no rule fits is allowed once or not at all", SLOW, async () => {
+    const server = await startPageServer(
+      [{ calls: [{ name: "bash", arguments: { command: 'echo "$(date)" && (echo two' } }] }, { text: "Done." }],
+      { permissions: { mode: "ask", ask: ["bash"] } },
+    );
+    const { page } = await openPage(server);
+    await say(page, "tell the time");
+    const approval = page.locator(".approval");
+    await approval.waitFor();
+    const { approvals } = await server.ask<{ approvals: { pattern: string }[] }>("/v1/tool-approvals");
+    expect(approvals[0]?.pattern).toBe("bash()");
+    expect(await approval.getByRole("button").allTextContents()).toEqual(["Once", "No …"]);
+  });
+
+  test("what nobody chose is not said; a sum that is not whole says so", SLOW, async () => {
+    const server = await startPageServer([{ text: "Here." }]);
+    const { page } = await openPage(server);
+    const properties = { tags: { type: "array", items: { type: "string", enum: ["red", "green"] } } };
+    const question = { ...{ id: "eli_1", server: "far", mode: "form", message: "Which?", url: null }, responseIds: [] };
+    const elicitations = [{ ...question, requestedSchema: { type: "object", properties } }];
+    let told: unknown;
+    await page.route(/elicitation\/pending$/, (route) => route.fulfill({ json: { elicitations } }));
+    await page.route(/elicitation\/eli_1\/resolve$/, (route) => {
+      told = route.request().postDataJSON();
+      return route.fulfill({ json: {} });
+    });
+    await page.goto(`${server.url}/approvals`);
+    await page.getByRole("button", { name: "Answer" }).click();
+    await expect.poll(() => told).toEqual({ action: "accept", content: {} });
+    await page.getByLabel("green").check();
+    await page.getByRole("button", { name: "Answer" }).click();
+    await expect.poll(() => told).toEqual({ action: "accept", content: { tags: ["green"] } });
+
+    await page.route(/v1\/usage\?/, (route) => route.fulfill({ json: { rows: [], truncated: true } }));
+    await page.goto(`${server.url}/usage`);
+    await drawn(page, "the older days are too low").waitFor();
+  });
 });

@@ -61,7 +61,7 @@ describe.skipIf(!hasBrowser)("the story", () => {
     await rows.nth(1).waitFor();
     expect(await rows.count()).toBe(2);
     await rows.first().click();
-    await page.getByRole("button", { name: "Branch from here" }).click();
+    await page.getByRole("button", { name: "Open, and go on from here" }).click();
     await drawn(page, "The notes are written.").waitFor();
     await say(page, "Another way, please");
     await drawn(page, "This is test-model").waitFor();

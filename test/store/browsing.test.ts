@@ -168,7 +168,7 @@ describe.each(databases)("on $name", ({ fresh }) => {
     // Out of time it says how far it has come, and comes to the end all the same.
     let rounds = 0;
     let hits = 0;
-    for (let next: string | null | undefined; next !== null && rounds < 50; rounds++) {
+    for (let next: string | null | undefined; next !== null && rounds < 1_000; rounds++) {
       const page = await search(store, "lighthouse", { milliseconds: -1, ...(next && { before: next }) });
       hits += page.found.length;
       next = page.next;

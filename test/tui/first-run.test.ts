@@ -1,5 +1,5 @@
 /** The first start on a machine: what is found is said, nothing is taken over unasked, and then there is an answer. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { home } from "../cli/run.ts";
@@ -39,6 +39,9 @@ describe.skipIf(!hasTmux)("the first start", () => {
       mcpServers: { files: { command: "files-mcp" } },
     });
     expect(readFileSync(config, "utf8")).toContain("# models:");
+    // What was taken over is there at once.
+    terminal.say("/hub");
+    await terminal.shows(/files +\S.*stdio/);
     terminal.say("What is in this folder?");
     await terminal.shows("DEMO");
     terminal.say("/quit");
@@ -58,6 +61,21 @@ describe.skipIf(!hasTmux)("the first start", () => {
     terminal.press("C-c");
     await terminal.shows("new conversation");
     expect([existsSync(config), existsSync(settings)]).toEqual([false, false]);
+    terminal.say("hello");
+    await terminal.shows("DEMO");
+  });
+
+  test("V10 a file that cannot be written keeps nobody from an answer", async () => {
+    const { at, config } = newcomer();
+    mkdirSync(dirname(dirname(config)), { recursive: true });
+    // A link to where nothing can be: the folder is not there, and cannot be made.
+    symlinkSync("/proc/nowhere", dirname(config));
+    const terminal = new Terminal(at, [], { columns: 120, rows: 40 });
+    await terminal.shows("Take over what Cursor has?");
+    terminal.say("n");
+    await terminal.shows(/Write a commented/);
+    terminal.say("y");
+    await terminal.shows("new conversation");
     terminal.say("hello");
     await terminal.shows("DEMO");
   });

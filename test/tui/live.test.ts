@@ -58,7 +58,7 @@ describe.skipIf(!hasTmux)("while a turn runs", () => {
     await other.shows("● Written");
     one.say("/quit");
     await one.left(0);
-    expect(one.raw()).toContain("has not ended. See it: rotunda chat --from");
+    expect(one.raw()).toContain("goes on in the server. See it: rotunda chat --from");
     await other.shows("● Written …");
     await other.hides("enter steers");
     const log = await at.run(["log", "--json"]);
@@ -165,11 +165,13 @@ describe.skipIf(!hasTmux)("in the editor", () => {
     await terminal.shows("Exported to out.jsonl");
     expect(readFileSync(join(at.workspace, "out.jsonl"), "utf8")).toContain("Yes.");
     terminal.say("/cost");
-    await terminal.shows("The whole tree: 1 answers, 15 tokens, $0.00006");
+    await terminal.shows("The whole tree: 1 answer, 15 tokens, $0.00006");
     terminal.say("/clear");
     await terminal.shows("History cleared.");
     terminal.say("/help");
     await terminal.looksLike("help");
+    terminal.press("Escape");
+    await terminal.hides("take the last queued message");
     terminal.say("two");
     await expect.poll(() => upstream.requests.length, soon).toBe(2);
     expect(said(upstream.requests[1] ?? { body: {} })).not.toContain("apricots");
@@ -191,5 +193,85 @@ describe.skipIf(!hasTmux)("in the editor", () => {
     terminal.say("hello");
     await terminal.shows("Plain.");
     expect(terminal.raw()).not.toContain("\u001b[?1049h");
+  });
+});
+
+describe.skipIf(!hasTmux)("several doors", () => {
+  test("V8 two idle terminals and a program on one conversation: each sees at once what the others say", async () => {
+    const { at, upstream } = await place(({ body }) => ({ text: `Answer ${(body.messages as unknown[]).length}.` }));
+    const server = at.start(["serve", "--port", "0", "--quiet"]);
+    later(() => void server.child.kill("SIGKILL"));
+    await expect.poll(() => server.out(), soon).toContain("listening on");
+    const one = new Terminal(at, []);
+    await one.shows("new conversation");
+    one.say("apples");
+    await one.shows(/❯ apples\n\n● Answer \d\./);
+    await one.hides("enter steers");
+    const other = new Terminal(at, ["chat", "--continue"]);
+    await other.shows("❯ apples");
+    other.say("pears");
+    await one.shows(/said at another door:\n\n❯ pears\n\n● Answer \d\./);
+    await one.looksLike("elsewhere");
+    const program = await at.run(["chat", "--continue", "plums"]);
+    expect(program.code).toBe(0);
+    for (const terminal of [one, other]) await terminal.shows(/❯ pears[\s\S]*❯ plums\n\n● Answer \d\./);
+    one.say("cherries");
+    await other.shows(/❯ plums[\s\S]*❯ cherries\n\n● Answer \d\./);
+    expect(said(upstream.requests[3] ?? { body: {} })).toMatch(/apples.*pears.*plums.*cherries/);
+    const tree = await at.run(["log", "--json"]);
+    expect(tree.out.match(/"completed"/g)).toHaveLength(4);
+  });
+
+  test("V2 a change of a file that is there is asked about as the change that it is", async () => {
+    const lines = Array.from({ length: 40 }, (_, index) => `line ${index + 1}`);
+    const fresh = lines.map((line) => (line === "line 20" ? "another line" : line));
+    const { at } = await place([
+      { calls: [{ name: "write", arguments: { file_path: "notes.txt", content: `${fresh.join("\n")}\n` } }] },
+      { text: "Done." },
+    ]);
+    writeFileSync(join(at.workspace, "notes.txt"), `${lines.join("\n")}\n`);
+    const terminal = new Terminal(at, []);
+    await terminal.shows("new conversation");
+    terminal.say("note it");
+    await terminal.shows("notes.txt · replaces a file of 40 lines");
+    await terminal.looksLike("change");
+    await sleep(400);
+    terminal.press("y");
+    await terminal.shows("● Done.");
+    await terminal.shows(/✓ write notes\.txt .*\+1 −1/);
+  });
+
+  test("V4 a tool that is cancelled says so, then and later, in the same words", async () => {
+    const { at } = await place([
+      { calls: [{ name: "bash", arguments: { command: "printf 'one\\ntwo\\n'; sleep 60" } }] },
+      { text: "Never." },
+    ]);
+    const terminal = new Terminal(at, ["chat", "--mode", "auto"]);
+    await terminal.shows("new conversation");
+    terminal.say("begin");
+    await terminal.shows("running bash");
+    terminal.press("Escape");
+    await terminal.shows("Cancelled.");
+    await terminal.shows(/⊘ bash[\s\S]*\n {2}Cancelled\.\n/);
+    terminal.say("/quit");
+    await terminal.left(0);
+    expect(terminal.raw()).toMatch(/Go on with: rotunda chat --from/);
+    const again = new Terminal(at, ["chat", "--continue"]);
+    await again.shows(/⊘ bash[\s\S]*\n {2}Cancelled\.\n/);
+  });
+
+  test("lines are counted as they are, and what ends the last one begins no other", async () => {
+    const { at } = await place([
+      { calls: [{ name: "bash", arguments: { command: "seq 5" } }] },
+      { calls: [{ name: "bash", arguments: { command: "echo step" } }] },
+      { text: "Counted." },
+    ]);
+    const terminal = new Terminal(at, ["chat", "--mode", "auto"]);
+    await terminal.shows("new conversation");
+    terminal.say("count");
+    await terminal.shows("● Counted.");
+    terminal.say("!printf 'a\\nb\\n'");
+    await terminal.shows("│ b");
+    await terminal.looksLike("counted");
   });
 });

@@ -1,15 +1,27 @@
 /** Events as blocks: what streams is cut where nobody sees it, and what is held is bounded. */
 import { stripVTControlCharacters } from "node:util";
+import { visibleWidth } from "@earendil-works/pi-tui";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { AnswerBlock, type Canvas, loadMarkdown, SaidBlock } from "../../src/doors/tui/block.ts";
 import { briefArguments } from "../../src/doors/tui/call-block.ts";
-import { changeOf, diffLines, diffOf, wholeOf, wrappedLine } from "../../src/doors/tui/change.ts";
+import {
+  changeOf,
+  comparedWith,
+  diffLines,
+  diffOf,
+  type FileNow,
+  wholeOf,
+  wrappedLine,
+} from "../../src/doors/tui/change.ts";
+import { clean } from "../../src/doors/tui/clean.ts";
+import { showResponse } from "../../src/doors/tui/history.ts";
 import { Reader } from "../../src/doors/tui/reader.ts";
 import { lookFor } from "../../src/doors/tui/style.ts";
 import { Transcript } from "../../src/doors/tui/transcript.ts";
 import type { RunEvent } from "../../src/types/event.ts";
-import type { McpCallItem } from "../../src/types/item.ts";
+import type { Entry, EntryMeta, Item, McpCallItem, MessageItem } from "../../src/types/item.ts";
+import type { ResponseNode } from "../../src/types/response.ts";
 
 beforeAll(loadMarkdown);
 
@@ -90,6 +102,18 @@ describe("an answer that streams", () => {
   });
 });
 
+test("what cannot be read is not asked for once more in every frame", async () => {
+  const transcript = new Transcript();
+  let asked = 0;
+  transcript.older = () => {
+    asked++;
+    return Promise.reject(new Error("it is damaged"));
+  };
+  await expect(transcript.readOlder()).rejects.toThrow("it is damaged");
+  await transcript.readOlder();
+  expect(asked).toBe(1);
+});
+
 describe("many calls in a row", () => {
   const call = (index: number, name: string, input: object): McpCallItem => ({
     type: "mcp_call",
@@ -156,3 +180,149 @@ test("a call is told by the arguments that say most", () => {
   expect(briefArguments('{"amou', 80)).toBe('{"amou');
   expect(briefArguments("{}", 80)).toBe("");
 });
+
+describe("what steers a run", () => {
+  const item = (id: string, role: "user" | "assistant", text: string): MessageItem => ({
+    type: "message",
+    id,
+    role,
+    status: "completed",
+    content: [role === "user" ? { type: "input_text", text } : { type: "output_text", text, annotations: [] }],
+  });
+  const work: McpCallItem = {
+    type: "mcp_call",
+    id: "mcp_1",
+    status: "completed",
+    server_label: "rotunda",
+    name: "bash",
+    arguments: "{}",
+    output: "done",
+    error: null,
+    approval_request_id: null,
+  };
+  const drawn = (transcript: Transcript) =>
+    transcript.blocks.flatMap((block) => [...block.lines(canvas)]).map((line) => stripVTControlCharacters(line));
+  const marks = (transcript: Transcript) => drawn(transcript).filter((line) => /^[●↪✓]/.test(line));
+
+  test("it never cuts an answer: it waits below it, and stands where the model takes it up", () => {
+    const transcript = new Transcript();
+    const reader = new Reader(transcript);
+    let number = 0;
+    const told = (type: "response.output_item.added" | "response.output_item.done", one: Item, output_index: number) =>
+      reader.read({ type, item: one, output_index, sequence_number: number++ });
+    const says = (item_id: string, delta: string, output_index: number) =>
+      reader.read({
+        type: "response.output_text.delta",
+        item_id,
+        delta,
+        output_index,
+        content_index: 0,
+        sequence_number: number++,
+      });
+    told("response.output_item.added", item("msg_1", "assistant", ""), 0);
+    says("msg_1", "The first half of a sentence ", 0);
+    told("response.output_item.added", item("msg_2", "user", "please hurry"), 1);
+    told("response.output_item.done", item("msg_2", "user", "please hurry"), 1);
+    expect(reader.steering.map(({ id }) => id)).toEqual(["msg_2"]);
+    says("msg_1", "and the second half.", 0);
+    told("response.output_item.done", item("msg_1", "assistant", ""), 0);
+    told("response.output_item.added", { ...work, status: "in_progress", output: null }, 2);
+    told("response.output_item.done", work, 2);
+    expect(marks(transcript).join()).not.toContain("hurry");
+    told("response.output_item.added", item("msg_3", "assistant", ""), 3);
+    says("msg_3", "Hurried.", 3);
+    const expected = [
+      /^● The first half of a sentence and the second half\.$/,
+      /^✓ bash/,
+      /^↪ please hurry$/,
+      /^● Hurried/,
+    ];
+    const seen = marks(transcript);
+    expect(seen).toHaveLength(expected.length);
+    for (const [index, pattern] of expected.entries()) expect(seen[index]).toMatch(pattern);
+    expect(reader.steering).toEqual([]);
+  });
+
+  test("it is at the same place when the conversation is opened again, and in the tree", () => {
+    const entry = (position: number, turn: number, one: Item, meta: EntryMeta = {}): Entry => ({
+      side: "output",
+      position,
+      turn,
+      item: one,
+      meta,
+    });
+    const node = { endedAt: 1, error: null, status: "completed", incompleteReason: null } as ResponseNode;
+    const transcript = new Transcript();
+    const entries = [
+      entry(0, 1, item("msg_1", "assistant", "A whole sentence.")),
+      entry(1, 1, item("msg_2", "user", "please hurry"), { synthetic: "steer" }),
+      entry(2, 1, work),
+      entry(3, 2, item("msg_3", "assistant", "Hurried.")),
+      entry(4, 2, item("msg_4", "user", "too late"), { synthetic: "steer" }),
+    ];
+    showResponse({ node, entries }, transcript, true);
+    expect(marks(transcript).map((line) => line.replace(/^(✓ bash).*/, "$1").trim())).toEqual([
+      "● A whole sentence.",
+      "✓ bash",
+      "↪ please hurry",
+      "● Hurried.",
+      "↪ too late",
+    ]);
+  });
+});
+
+describe("a change against what the file holds", () => {
+  const text = Array.from({ length: 30 }, (_, index) => `line ${index + 1}\n`).join("");
+  const compared = (tool: string, input: object, file: FileNow) => {
+    const change = changeOf(tool, JSON.stringify({ file_path: "a.txt", ...input }));
+    if (!change) throw new Error("no change");
+    return comparedWith(change, tool, file);
+  };
+
+  test("a file that is replaced: what differs, and how much stays", () => {
+    const content = text.replace("line 15\n", "");
+    const { about, lines } = compared("write", { content }, { text });
+    expect(about).toBe("replaces a file of 30 lines");
+    expect(lines).toEqual([
+      "@@ 11 lines as before",
+      ...[" line 12", " line 13", " line 14", "-line 15", " line 16", " line 17", " line 18"],
+      "@@ 12 lines as before",
+    ]);
+    expect(compared("write", { content: "a" }, { missing: true })).toMatchObject({
+      about: "new file",
+      lines: expect.arrayContaining(["+a"]),
+    });
+    expect(compared("write", { content: text }, { text }).about).toBe("the file is like this already");
+  });
+
+  test("an edit: where it takes effect, everywhere in the file, or that it cannot", () => {
+    const edit = (old_string: string, new_string: string, replace_all = false) => ({
+      edits: [{ old_string, new_string, replace_all }],
+    });
+    expect(compared("edit", edit("line 15", "other"), { text }).lines).toContain("+other");
+    expect(compared("edit", edit("line 2", "other"), { text })).toMatchObject({ fails: true });
+    const all = compared("edit", edit("line 2", "other", true), { text });
+    expect(all.lines.filter((line) => line.startsWith("+"))).toHaveLength(11);
+    const returns = compared("edit", edit("line 1\nline 2\n", "one\n"), { text: text.replaceAll("\n", "\r\n") });
+    expect(returns.lines.slice(0, 3)).toEqual(["-line 1\r", "-line 2\r", "+one\r"]);
+    expect(compared("edit", edit("line 1", "x"), { missing: true })).toMatchObject({ fails: true });
+    expect(compared("edit", edit("gone", "x"), { text })).toMatchObject({ fails: true });
+  });
+});
+
+test.each([
+  ["👩\u200d👩\u200d👧", 2],
+  ["🏃🏽\u200d♀️", 2],
+  ["❤️\u200d🔥", 2],
+])("emoji that are joined stay one: %s", (text, width) => {
+  expect(clean(text)).toBe(text);
+  expect(visibleWidth(clean(text))).toBe(width);
+});
+
+test.each(["a\u200db", "👩\u200d", "\u200d👩", "👩\u200d\u200d👧", "1\u200d2", "👩\u200da"])(
+  "a joiner that joins no emoji is seen: %j",
+  (text) => {
+    expect(clean(text)).toContain("\\u{200d}");
+    expect(clean(text)).not.toContain("\u200d");
+  },
+);

@@ -225,6 +225,9 @@ const ID = new RegExp(`${START}(?=[a-z0-9]*\\d)[0-9a-hjkmnp-tv-z]{8}(?![0-9A-Za-
 /** Where one stands for certain: it may have no digit. */
 const PLACED = /(?<=(?:\b|[0-9]m)(?:at|with|before|--from) |· (?:first|second) · )[0-9a-hjkmnp-tv-z]{8}\b/g;
 const TIME = new RegExp(`${START}(?:\\d+m \\d\\ds|\\d+(?:\\.\\d)?m?s)(?![0-9A-Za-z])`, "gm");
+/** At the right of the last line. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what it is about
+const DIRECTORY = / +(?:\u001b\[[0-9;]*m)* *[~…/][^\s\u001b]*\/work(?:\u001b\[[0-9;]*m)*$/gm;
 
 /** Ids, times and what turns are not compared. */
 export function masked(screen: string): string {
@@ -238,6 +241,7 @@ export function masked(screen: string): string {
       .replace(/[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]/g, "*")
       .replace(/\d{4}-\d\d-\d\d \d\d:\d\d/g, "DATE")
       .replace(/Rotunda \d+\.\d+\.\d+/, "Rotunda VERSION")
+      .replace(DIRECTORY, " DIRECTORY")
       .replace(/[ \t]+$/gm, "")
   );
 }

@@ -22,8 +22,19 @@ export async function approvals(context: CommandContext, flags: { json?: boolean
       `${outStyle.bold(shortId(one.id))}  ${visible(one.tool)}  (response ${shortId(one.responseId)}: ${visible(one.why)})\n`,
     );
     out(`    ${visible(one.arguments)}\n`);
+    const origin = await originOf(app, one.responseId);
+    if (origin !== "") out(`    ${outStyle.dim(visible(origin))}\n`);
   }
   return 0;
+}
+
+/** What a person asked, and where: whoever answers wants to know whose question it is. */
+async function originOf(app: App, responseId: string): Promise<string> {
+  const top = await outermost(app, responseId);
+  const node = await app.store.node(top);
+  if (!node) return "";
+  const said = (await (await app.store.browsing()).excerpts([top])).get(top)?.prompt;
+  return `${said ? `asked: ${oneLine(said, 80)}  ` : ""}in ${node.workspace}, at ${node.door}`;
 }
 
 export interface DecideFlags extends ResumeFlags {

@@ -42,6 +42,7 @@ export async function openScreen(context: CommandContext, flags: ChatFlags): Pro
     },
     choice: choiceOf(flags),
     goesOn,
+    ...(conversation !== undefined && { conversation }),
     colour: streams.outStyle.bold("x") !== "x",
     version: ROTUNDA_VERSION,
     divert(listener) {

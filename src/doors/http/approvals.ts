@@ -7,6 +7,7 @@ import type { Approval, LearnedRule } from "../../types/approval.ts";
 import type { Elicitation } from "../../types/elicitation.ts";
 import { RotundaError, toRotundaError } from "../../types/error.ts";
 import { isId } from "../../util/ids.ts";
+import { outermost } from "../../util/outermost.ts";
 import { mayAdminister, ownApproval, ownerFilter } from "./access.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
@@ -15,7 +16,15 @@ import type { Handler } from "./routes.ts";
 import { argumentsOf } from "./speakmcp-messages.ts";
 import type { AnswerApproval, AnswerElicitation } from "./speakmcp-schemas.ts";
 
-function wireApproval(approval: Approval, server: string) {
+/** Where a question comes from. */
+interface Origin {
+  /** The beginning of what a person asked, also above a sub-agent. */
+  prompt: string | null;
+  workspace: string;
+  door: string;
+}
+
+function wireApproval(approval: Approval, server: string, origin: Origin | undefined) {
   const { id, tool, responseId, why, pattern, createdAt, expiresAt, digest } = approval;
   return {
     approvalId: id,
@@ -29,7 +38,25 @@ function wireApproval(approval: Approval, server: string) {
     pattern,
     createdAt,
     expiresAt,
+    ...origin,
   };
+}
+
+/** By the ids of their responses; of so many questions that nobody reads them, only the first ones'. */
+async function originsOf({ app }: RequestContext, approvals: readonly Approval[]): Promise<Map<string, Origin>> {
+  const origins = new Map<string, Origin>();
+  const asked = new Map<string, string>();
+  for (const { responseId } of approvals.slice(0, MOST_ORIGINS)) {
+    if (!asked.has(responseId)) asked.set(responseId, await outermost(app, responseId));
+  }
+  const said = await (await app.store.browsing()).excerpts([...new Set(asked.values())]);
+  for (const [responseId, id] of asked) {
+    const node = await app.store.node(id);
+    if (!node) continue;
+    const { workspace, door } = node;
+    origins.set(responseId, { prompt: said.get(id)?.prompt ?? null, workspace, door });
+  }
+  return origins;
 }
 
 export const listApprovals: Handler = async (context) => {
@@ -37,18 +64,21 @@ export const listApprovals: Handler = async (context) => {
   const tools = new Map((await context.app.engine.tools()).map((tool) => [tool.name, tool.server]));
   const now = Date.now();
   const valid = pending.filter(({ expiresAt }) => expiresAt > now);
+  const origins = await originsOf(context, valid);
   const approvals = [];
   let size = 0;
   for (const approval of valid) {
     size += approval.arguments.length;
     if (approvals.length > 0 && (approvals.length === MOST_LISTED || size > MOST_CHARACTERS)) break;
-    approvals.push(wireApproval(approval, tools.get(approval.tool) ?? "rotunda"));
+    const server = tools.get(approval.tool) ?? "rotunda";
+    approvals.push(wireApproval(approval, server, origins.get(approval.responseId)));
   }
   context.json(200, { approvals, has_more: approvals.length < valid.length });
 };
 
 /** Of one listing, the oldest first: a run that asks without end must not hold up the server with its questions. */
 const MOST_LISTED = 1_000;
+const MOST_ORIGINS = 100;
 const MOST_CHARACTERS = 2_000_000;
 
 export const answerApproval: Handler<AnswerApproval> = async (context, body) => {

@@ -1,4 +1,4 @@
-/** Routes for whoever looks around: trees, everything said, what was used, and what changes. */
+/** Routes for whoever looks around: trees, everything said, what was used, what a call would change, and what changes. */
 import type { Route } from "./routes.ts";
 
 const scope = "responses:read";
@@ -51,6 +51,17 @@ export const browseRoutes: readonly Route[] = [
     statuses: { 400: "A wrong parameter" },
     response: async () => (await import("./browse-schemas.ts")).usage,
     load: async () => (await import("./browse.ts")).readUsage,
+  },
+  {
+    method: "GET",
+    path: "/v1/tool-approvals/:id/change",
+    summary: "The file that a call of write or edit would change, as it is now: of a call that waits for a person",
+    tag: "page",
+    scope: "approve",
+    style: "openai",
+    statuses: { 404: "It is somebody else's, was answered, or changes no file" },
+    response: async () => (await import("./browse-schemas.ts")).change,
+    load: async () => (await import("./browse-change.ts")).readChange,
   },
   {
     method: "GET",

@@ -14,10 +14,12 @@ export const tree = z.object({
       previous_response_id: z.string().nullable(),
       caller: z.object({ response_id: z.string(), item_id: z.string() }).nullable().describe("Of a sub-agent"),
       conversation_id: z.string().nullable(),
+      kind: z.enum(["answer", "compaction"]).describe("A compaction asks nothing but to sum up what was said"),
       status: z.string(),
       model: z.string(),
       profile: z.string(),
       door: z.string(),
+      workspace: z.string().describe("The directory that it works in"),
       created_at: seconds,
       ended_at: seconds.nullable(),
       waits_for: z.enum(["approval", "budget"]).nullable(),
@@ -62,4 +64,10 @@ export const usage = z.object({
       cost: z.number(),
     }),
   ),
+});
+
+export const change = z.object({
+  path: z.string().describe("As the call names it"),
+  exists: z.boolean().nullable().describe("Null: the agent may not read it, or it lies outside of the workspace"),
+  before: z.string().nullable().describe("Its text; null where there is none, or it is no text of 200 kB at most"),
 });

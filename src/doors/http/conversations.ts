@@ -10,6 +10,7 @@ import { RotundaError } from "../../types/error.ts";
 import type { Item } from "../../types/item.ts";
 import type { JsonObject } from "../../types/json.ts";
 import type { Conversation } from "../../types/response.ts";
+import { askedOf } from "../../util/asked.ts";
 import { newId } from "../../util/ids.ts";
 import { oneLine } from "../../util/text.ts";
 import { ownConversation, ownerFilter, ownNode } from "./access.ts";
@@ -120,9 +121,8 @@ async function kept(given: readonly unknown[]): Promise<Item[]> {
 
 function titleOf(items: readonly Item[]): string {
   const first = items.find((item) => item.type === "message" && item.role === "user");
-  const text =
-    first?.type === "message" ? first.content.map((part) => ("text" in part ? part.text : "")).join(" ") : "";
-  return oneLine(text, 60);
+  const texts = first?.type === "message" ? first.content.map((part) => ("text" in part ? part.text : "")) : [];
+  return oneLine(askedOf(texts), 60);
 }
 
 /** Parity S22, with SpeakMCP's own words for what is wrong. */

@@ -1,4 +1,5 @@
 /** `/v1/models`: what can answer here. A profile is a model to any chat client. */
+import type { ModelPrice } from "../../types/model.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
 import { mayUseProfile } from "./identity.ts";
@@ -12,6 +13,14 @@ interface WireModel {
   owned_by: string;
   /** Tokens, where it is configured. */
   context_window?: number;
+  /** It answers where nobody is named; of profiles as of models. */
+  default?: true;
+  /** US dollars for a million tokens, where they are configured. */
+  price?: ModelPrice;
+  /** Of a profile: the model that it answers with. */
+  answers_with?: string;
+  /** Of a model, for whoever may see the settings: the host of its endpoint. */
+  endpoint?: string;
 }
 
 /** No endpoint tells when a model was made; clients want a number. */
@@ -19,17 +28,39 @@ const CREATED = 0;
 
 async function models(context: RequestContext): Promise<WireModel[]> {
   const { app, identity } = context;
+  const known = await app.models();
+  const usual = known.find((model) => model.default) ?? known[0];
+  const configured = new Map(app.config.models.map((model) => [model.id, model]));
+  const seesSettings = identity.local || identity.scopes.includes("settings");
   const profiles = app.profiles().filter(({ name }) => mayUseProfile(identity, name));
-  const windows = new Map(app.config.models.map(({ id, contextWindow }) => [id, contextWindow]));
+  const { name: first } = await app.profile();
   return [
-    ...(await app.models()).map(({ id, origin }) => wireModel(id, origin, windows.get(id))),
-    ...profiles.map(({ name }) => wireModel(`${PROFILE_PREFIX}${name}`, "rotunda")),
+    ...known.map(({ id, origin, baseUrl }): WireModel => {
+      const { contextWindow, price } = configured.get(id) ?? {};
+      const host = seesSettings && baseUrl !== null && URL.canParse(baseUrl) ? new URL(baseUrl).host : undefined;
+      return {
+        ...base(id, origin),
+        ...(contextWindow !== undefined && { context_window: contextWindow }),
+        ...(id === usual?.id && { default: true }),
+        ...(price && { price }),
+        ...(host !== undefined && { endpoint: host }),
+      };
+    }),
+    ...(await Promise.all(
+      profiles.map(async ({ name }): Promise<WireModel> => {
+        const model = (await app.profile(name)).model ?? usual?.id;
+        return {
+          ...base(`${PROFILE_PREFIX}${name}`, "rotunda"),
+          ...(name === first && { default: true }),
+          ...(model !== undefined && { answers_with: model }),
+        };
+      }),
+    )),
   ];
 }
 
-function wireModel(id: string, owner: string, window?: number): WireModel {
-  const model = { id, object: "model", created: CREATED, owned_by: owner } as const;
-  return window === undefined ? model : { ...model, context_window: window };
+function base(id: string, owner: string) {
+  return { id, object: "model", created: CREATED, owned_by: owner } as const;
 }
 
 export const listModels: Handler = async (context) => {

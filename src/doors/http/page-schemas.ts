@@ -18,4 +18,8 @@ export const session = z.object({
   expires_at: z.number().nullable().describe("Milliseconds since the epoch"),
   body_limit: z.number().describe("Bytes of a request, attachments included"),
   version: z.string(),
+  server: z
+    .object({ workspace: z.string(), database: z.enum(["SQLite", "Postgres"]) })
+    .optional()
+    .describe("What is in force, for the scope settings: the directory that it works in, and where it keeps things"),
 });

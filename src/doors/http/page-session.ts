@@ -23,9 +23,14 @@ function tell(context: RequestContext, csrf: string): void {
       expires_at: identity.session?.expiresAt ?? identity.token?.expiresAt ?? null,
       body_limit: services.bodyLimit,
       version: services.version,
+      ...(identity.scopes.includes("settings") && { server: inForce(context) }),
     },
     CALM,
   );
+}
+
+function inForce({ app, services }: RequestContext) {
+  return { workspace: services.workspace, database: app.config.database === undefined ? "SQLite" : "Postgres" };
 }
 
 export const signIn: Handler<SignIn> = async (context, body) => {

@@ -73,7 +73,12 @@ export const responsesRoutes: Route[] = [
     tag,
     style,
     scope: "responses:read",
-    query: { stream: "true: the events", starting_after: "Number of the last event that is known", include: "Ignored" },
+    query: {
+      stream: "true: the events",
+      starting_after: "Number of the last event that is known",
+      durations: "true: rotunda_durations has the milliseconds of its calls, by the ids of their items",
+      include: "Ignored",
+    },
     response,
     load: async () => (await handlers()).getResponse,
   },

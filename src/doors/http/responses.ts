@@ -160,8 +160,10 @@ export const getResponse: Handler = async (context) => {
   const response = await ownResponse(context, context.params.id ?? "");
   // The contract has no word for a response that waits for a person: there it is in progress.
   const waits = response.status === "waiting" && { rotunda_status: response.status };
-  const whole = () => ({ ...responseObject(response), ...waits });
-  if (query.get("stream") !== "true") return context.json(200, whole());
+  if (query.get("stream") !== "true") {
+    const times = query.get("durations") === "true" && { rotunda_durations: await durationsOf(context, response.id) };
+    return context.json(200, { ...responseObject(response), ...waits, ...times });
+  }
   const after = query.get("starting_after");
   const number = after === null ? -1 : Number(after);
   if (after !== null && !/^\d{1,15}$/.test(after)) {
@@ -170,6 +172,13 @@ export const getResponse: Handler = async (context) => {
   await revive(context, response);
   return streamFrom(context, response.id, number);
 };
+
+/** Milliseconds that its calls took, by the ids of their items. */
+async function durationsOf({ app }: RequestContext, id: string): Promise<Record<string, number>> {
+  const { entries = [] } = (await app.store.get(id)) ?? {};
+  const known = entries.flatMap(({ item, meta }) => (meta.duration === undefined ? [] : [[item.id, meta.duration]]));
+  return Object.fromEntries(known) as Record<string, number>;
+}
 
 /** One that was left behind by a process that is gone, and that nobody has taken up yet, goes on here. */
 async function revive({ app, services }: RequestContext, response: FullResponse): Promise<void> {
@@ -219,9 +228,9 @@ export const listResponses: Handler = async (context) => {
       output: [],
       turns: 0,
     });
-    const { status: rotunda_status, profile, door } = node;
+    const { status: rotunda_status, profile, door, workspace } = node;
     const ours = { prompt_excerpt: said.get(node.id)?.prompt ?? null, cost: node.usage.cost ?? null };
-    return { ...fields, rotunda_status, profile, door, ...ours };
+    return { ...fields, rotunda_status, profile, door, workspace, ...ours };
   });
   context.json(200, page(shown, nodes.length > limit));
 };

@@ -18,7 +18,10 @@ export interface FarQuestions {
   answer(id: string, answer: ElicitationAnswer): Promise<void>;
 }
 
-export type Ask = { kind: "approval"; approval: Approval } | { kind: "question"; elicitation: Elicitation };
+/** `elsewhere`: it is no question of this screen's conversation. */
+export type Ask =
+  | { kind: "approval"; approval: Approval; elsewhere?: boolean }
+  | { kind: "question"; elicitation: Elicitation };
 
 /** Milliseconds between two looks for questions. */
 const LOOK = 150;
@@ -35,13 +38,19 @@ export class Asks {
   #watched: string | undefined;
   /** What was asked for by hand (`/approve`). */
   readonly #wanted = new Set<string>();
-  /** Left open by the person: not shown again unless asked for. */
+  /** Of a response that this screen stands at. */
+  readonly #own = new Set<string>();
+  /** Left open by the person, or answered: not shown again unless asked for. */
   readonly #later = new Set<string>();
+  /** Left open by the person. */
+  readonly #left = new Set<string>();
   readonly #tops = new Map<string, string>();
   #looking = false;
   #farAsked: Elicitation[] = [];
   #farLooked = Number.NEGATIVE_INFINITY;
   open: Ask[] = [];
+  /** The run that is watched waits for an answer to a question that the person has left for later. */
+  waits = false;
 
   constructor(app: App, far: FarQuestions, update: () => void) {
     this.#app = app;
@@ -70,7 +79,9 @@ export class Asks {
     const ids = new Set([...approvals, ...questions].map(({ id }) => id));
     for (const id of ids) {
       this.#later.delete(id);
+      this.#left.delete(id);
       this.#wanted.add(id);
+      if (responseId !== undefined) this.#own.add(id);
     }
     this.#farLooked = Number.NEGATIVE_INFINITY;
     this.look();
@@ -100,16 +111,21 @@ export class Asks {
       .filter(({ id }) => !this.#later.has(id))
       .map((elicitation) => ({ kind: "question", elicitation }));
     const approvals = await this.#app.store.approvals({ status: "pending" });
+    let waits = questions.some(({ id }) => this.#left.has(id));
     for (const approval of approvals) {
-      if (this.#later.has(approval.id)) continue;
-      const mine = this.#wanted.has(approval.id) || (await this.#topOf(approval.responseId)) === this.#watched;
-      if (mine) asks.push({ kind: "approval", approval });
+      const { id } = approval;
+      const here = this.#own.has(id) || (await this.#topOf(approval.responseId)) === this.#watched;
+      waits ||= here && this.#left.has(id);
+      if (this.#later.has(id)) continue;
+      if (here || this.#wanted.has(id)) asks.push({ kind: "approval", approval, elsewhere: !here });
     }
+    this.waits = waits;
     const waiting = new Set([...questions, ...approvals].map(({ id }) => id));
     for (const id of this.#wanted) if (!waiting.has(id)) this.#wanted.delete(id);
     const before = this.open.map(idOf).join(" ");
-    // What is being answered stays the same object while it is open.
-    this.open = asks.map((ask) => this.open.find((one) => idOf(one) === idOf(ask)) ?? ask);
+    // What was answered while it was looked for is over; what is being answered stays the same object while it is open.
+    const open = asks.filter((ask) => !this.#later.has(idOf(ask)));
+    this.open = open.map((ask) => this.open.find((one) => idOf(one) === idOf(ask)) ?? ask);
     if (this.open.map(idOf).join(" ") !== before) this.#update();
   }
 
@@ -145,6 +161,7 @@ export class Asks {
   /** Leaves it open, for another door or for later (`/approve`). */
   leave(ask: Ask): void {
     this.#later.add(idOf(ask));
+    this.#left.add(idOf(ask));
     this.#wanted.delete(idOf(ask));
     this.open = this.open.filter((one) => one !== ask);
   }
@@ -157,7 +174,13 @@ export class Asks {
     this.open = this.open.filter((ask) => idOf(ask) !== approval.id);
     this.#later.add(approval.id);
     this.#wanted.delete(approval.id);
-    await this.#app.engine.decide(approval.id, decision);
+    try {
+      await this.#app.engine.decide(approval.id, decision);
+    } catch (error) {
+      // If it still waits, it is asked once more.
+      this.#later.delete(approval.id);
+      throw error;
+    }
     return this.#app.engine.goOn(approval.id, parked);
   }
 

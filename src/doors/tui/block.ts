@@ -58,14 +58,24 @@ export abstract class Block {
 export const OPENED = 500;
 const FOLDED = 10;
 
+/** Lines of a text; what ends the last one begins no other. */
+export function lineCount(text: string): number {
+  return text === "" ? 0 : withoutEnd(text).split("\n").length;
+}
+
+function withoutEnd(text: string): string {
+  return text.endsWith("\n") ? text.slice(0, text.endsWith("\r\n") ? -2 : -1) : text;
+}
+
 /** The first lines of a text, wrapped, without looking at the rest of it. `hidden`: lines of the text that are left out. */
-export function headOf(text: string, width: number, most: number): { lines: string[]; hidden: number } {
+export function headOf(whole: string, width: number, most: number): { lines: string[]; hidden: number } {
   const inner = Math.max(8, width);
+  const text = withoutEnd(whole);
   const part = text.slice(0, most * inner);
   const lines = wrapTextWithAnsi(clean(part), inner);
   if (part.length === text.length && lines.length <= most) return { lines, hidden: 0 };
   const shown = lines.slice(0, most);
-  const total = text.length > 5_000_000 ? Number.POSITIVE_INFINITY : text.split("\n").length;
+  const total = text.length > 5_000_000 ? Number.POSITIVE_INFINITY : lineCount(text);
   return { lines: shown, hidden: Math.max(1, total - shown.length) };
 }
 
@@ -185,7 +195,7 @@ export class AnswerBlock extends Block {
   protected draw({ width, look }: Canvas): string[] {
     const inner = Math.max(8, width - 2);
     const text = clean(this.#text);
-    const lines = markdown ? markdown(text, inner, look) : wrapTextWithAnsi(text, inner);
+    const lines = markdown?.(text, inner, look) ?? wrapTextWithAnsi(text, inner);
     // A part that was cut off at the end of a paragraph ends with its blank line: the gap of the next one is that.
     while (lines.length > 1 && lines.at(-1) === "") lines.pop();
     return lines.map((line, index) => `${index === 0 && this.#first ? look.green("●") : " "} ${line}`);

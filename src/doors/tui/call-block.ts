@@ -6,7 +6,8 @@
  */
 import { wrapTextWithAnsi } from "@earendil-works/pi-tui";
 import type { McpCallItem } from "../../types/item.ts";
-import { Block, type Canvas, headOf, OPENED } from "./block.ts";
+import { counted } from "../../util/text.ts";
+import { Block, type Canvas, headOf, lineCount, OPENED } from "./block.ts";
 import { changeOf, diffLines, diffOf, sizeText } from "./change.ts";
 import { clean, cleanLine } from "./clean.ts";
 import { countText, durationText, type Look, spinner } from "./style.ts";
@@ -211,7 +212,7 @@ function endText(view: CallView, look: Look): string {
   if (view.agent) return "";
   const diff = displayOf(view);
   if (diff !== "") return `  ${sizeText(diff, { look })}`;
-  const lines = (view.output ?? "").split("\n").length;
+  const lines = lineCount(view.output ?? "");
   return lines > 1 ? look.dim(`  ${lines} lines`) : "";
 }
 
@@ -230,7 +231,7 @@ function detailLines(view: CallView, diff: string, canvas: Canvas): string[] {
   if (result !== undefined) {
     const { lines: shown, hidden } = headOf(result, inner, OPENED);
     lines.push(`  ${look.dim("├─")}`, ...shown.map((line) => `${bar}${line}`));
-    if (hidden > 0) lines.push(`${bar}${look.dim(`… ${hidden} more lines: rotunda show`)}`);
+    if (hidden > 0) lines.push(`${bar}${look.dim(`… ${counted(hidden, "more line")}: rotunda show`)}`);
   }
   return lines;
 }
@@ -248,7 +249,7 @@ function agentLines(agent: AgentView, canvas: Canvas, indent: string, most: numb
   const { look } = canvas;
   const running = agent.calls.some((call) => !isOver(call)) || agent.status === "in_progress";
   const used = agent.tokens > 0 ? ` · ${countText(agent.tokens)} tokens` : "";
-  const count = `${agent.calls.length} call${agent.calls.length === 1 ? "" : "s"}`;
+  const count = counted(agent.calls.length, "call");
   const head = `${indent}${look.dim("└")} ${look.magenta(cleanLine(agent.profile, 40))} ${look.dim(`${cleanLine(agent.status, 30)} · ${count}${used}`)}`;
   const calls = running || most > 6 ? agent.calls.slice(-most) : [];
   const inner = { ...canvas, width: Math.max(20, canvas.width - indent.length - 6) };

@@ -7,7 +7,8 @@
  */
 import { wrapTextWithAnsi } from "@earendil-works/pi-tui";
 import { unifiedDiff } from "../../util/diff.ts";
-import type { Canvas } from "./block.ts";
+import { counted } from "../../util/text.ts";
+import { type Canvas, lineCount } from "./block.ts";
 import { clean } from "./clean.ts";
 import type { Look } from "./style.ts";
 
@@ -24,6 +25,80 @@ interface Edit {
 export interface Change {
   path: string;
   edits: Edit[];
+}
+
+/** What the file of a change holds now; why nobody can say; or that it is not there. */
+export type FileNow = { text: string } | { why: string } | { missing: true };
+
+/** The change against the file as it is now: what it does, and its lines as `wholeOf` has them. */
+export interface Compared {
+  about: string;
+  /** It cannot be made as it stands. */
+  fails: boolean;
+  lines: string[];
+  /** As unified diff; empty where the file is not known. */
+  diff: string;
+}
+
+export function comparedWith(change: Change, tool: string, file: FileNow): Compared {
+  const { path, edits } = change;
+  const plain = { lines: wholeOf(change), diff: "", fails: false };
+  if ("why" in file) return { ...plain, about: file.why };
+  if ("missing" in file)
+    return tool === "write"
+      ? { ...plain, about: "new file" }
+      : { ...plain, about: "there is no such file", fails: true };
+  const { text: before } = file;
+  if (before.length > MOST) return { ...plain, about: "it exists, and is too large to compare" };
+  const after = tool === "write" ? edits[0]?.fresh : edited(before, edits);
+  if (after === undefined) return { ...plain, about: "it does not fit what is in the file", fails: true };
+  const about = tool === "write" ? `replaces a file of ${counted(lineCount(before), "line")}` : "changes a file";
+  if (before === after) return { ...plain, about: "the file is like this already" };
+  const lines = withoutLongRests(wholeOf({ path, edits: [{ old: before, fresh: after, all: false }] }));
+  return { about, fails: false, lines, diff: unifiedDiff(path, before, after) };
+}
+
+/** A text after all edits in order, as the tool makes them; undefined where one of them does not fit. */
+function edited(before: string, edits: readonly Edit[]): string | undefined {
+  let text = before;
+  for (const { old, fresh, all } of edits) {
+    if (old === "") return undefined;
+    // The tool takes line ends as the file has them.
+    const converts = text.includes("\r\n") && (!text.includes(old) || !/(^|[^\r])\n/.test(text));
+    const convert = (piece: string) => (converts ? piece.replace(/\r?\n/g, "\r\n") : piece);
+    const parts = text.split(convert(old));
+    if (parts.length < 2 || (parts.length > 2 && !all)) return undefined;
+    text = parts.join(convert(fresh));
+  }
+  return text;
+}
+
+/** Lines around a change that are shown of what stays. */
+const AROUND = 3;
+
+/** Of what stays as it is only the lines around a change, and how many others there are. */
+function withoutLongRests(lines: readonly string[]): string[] {
+  const shown: string[] = [];
+  for (let at = 0; at < lines.length; ) {
+    let end = at;
+    while (lines[end]?.startsWith(" ")) end++;
+    if (end === at) {
+      shown.push(lines[at++] ?? "");
+      continue;
+    }
+    const head = at === 0 ? 0 : AROUND;
+    const tail = end === lines.length ? 0 : AROUND;
+    const rest = end - at - head - tail;
+    if (rest < 2) shown.push(...lines.slice(at, end));
+    else
+      shown.push(
+        ...lines.slice(at, at + head),
+        `@@ ${counted(rest, "line")} as before`,
+        ...lines.slice(end - tail, end),
+      );
+    at = end;
+  }
+  return shown;
 }
 
 export function changeOf(tool: string, text: string): Change | undefined {

@@ -33,22 +33,47 @@ export function guard(line: string): string {
   });
 }
 
+/** What a person could have typed or pasted: without the characters that no key makes. */
+export function typeable(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what it is about
+  return text.replace(/[\u0000-\u0008\u000b-\u000c\u000e-\u001f\u007f-\u009f]/g, "");
+}
+
+/** Marks that turn what follows them around. */
+const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** A line of the editor, where text is as it will be sent: seen, and no command. */
+export function guardTyped(line: string): string {
+  return guard(line.replace(TURNING, visible));
+}
+
 const LOOKALIKE = /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}\uff01-\uff5e]/u;
 
+/** Words of these letters alone look like Latin ones. */
+const TWINS =
+  /^[\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u04bb\u04cf\u0501\u051b\u051d\u03bf\u03bd\p{N}]+$/u;
+
 /**
- * Words in which letters of another alphabet stand among Latin ones, as `раypal` with a Cyrillic beginning: each with
- * its foreign letters and their numbers. At most `most`.
+ * Words in which letters of another alphabet stand among Latin ones, as `раypal` with a Cyrillic beginning; and parts of
+ * an address or a path that could be read as Latin while their neighbours are: each with its foreign letters and their
+ * numbers. At most `most`.
  */
 export function lookAlikes(text: string, most = 3): string[] {
   const found: string[] = [];
-  for (const [word] of text.matchAll(/[\p{L}\p{N}\uff01-\uff5e]+/gu)) {
-    if (!LOOKALIKE.test(word) || !/[A-Za-z]/.test(word)) continue;
+  for (const { 0: word, index } of text.matchAll(/[\p{L}\p{N}\uff01-\uff5e]+/gu)) {
+    if (!LOOKALIKE.test(word)) continue;
+    if (!/[A-Za-z]/.test(word) && !(TWINS.test(word) && isAmongLatin(text, index, word.length))) continue;
     const strange = [...word].filter((letter) => LOOKALIKE.test(letter));
     const named = strange.slice(0, 4).map((letter) => `${letter} is U+${hex(letter)}`);
     found.push(`${word.slice(0, 40)} (${named.join(", ")})`);
     if (found.length >= most) break;
   }
   return found;
+}
+
+function isAmongLatin(text: string, at: number, length: number): boolean {
+  const after = text.slice(at + length, at + length + 8);
+  return /^[./@:_-]+[A-Za-z]/.test(after) || /[A-Za-z][./@:_-]+$/.test(text.slice(Math.max(0, at - 8), at));
 }
 
 function hex(letter: string): string {

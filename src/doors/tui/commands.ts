@@ -34,6 +34,9 @@ export interface Stage {
   /** Undefined: nothing was picked. */
   pick(title: string, items: readonly SelectItem[], chosen?: string): Promise<string | undefined>;
   tree(from: string | undefined): Promise<void>;
+  /** Names and what there is to say of each, of commands and of keys. */
+  help(commands: readonly (readonly [string, string])[], keys: readonly (readonly [string, string])[]): Promise<void>;
+  /** Puts a text into the editor, before what stands there. */
   write(text: string): void;
   quit(): void;
   exportTo(responseId: string, file: string): Promise<string>;
@@ -124,7 +127,7 @@ export function commandsFor(stage: () => Stage): Command[] {
           stage().note(await stage().exportTo(head, file));
         })(),
     },
-    { name: "help", description: "Commands and keys", run: () => stage().list(helpRows(commandsFor(stage))) },
+    { name: "help", description: "Commands and keys", run: () => stage().help(commandsFor(stage).map(rowOf), keys) },
     { name: "quit", description: "Leave; what runs in a server goes on", run: () => stage().quit() },
   ];
 }
@@ -136,23 +139,41 @@ async function chooseModel(stage: Stage, argument: string): Promise<void> {
   const items = models.map(({ id, model, origin, baseUrl }) => ({
     value: id,
     label: id,
-    description: [model === id ? "" : model, origin, baseUrl ?? ""].filter((text) => text !== "").join(" · "),
+    description: facts(id === current ? NOW : "", model === id ? "" : model, origin, baseUrl ?? ""),
   }));
   const wanted = argument === "" ? await stage.pick("Model", items, current) : argument;
   if (wanted === undefined) return;
-  if (!models.some(({ id }) => id === wanted)) return stage.note(`There is no model ${wanted}.`, "warn");
+  const names = models.map(({ id }) => id);
+  if (!names.includes(wanted)) return stage.note(`There is no model ${wanted}. ${thereIs(names)}`, "warn");
   session.choice = { ...session.choice, model: wanted };
   session.model = wanted;
   stage.note(`${wanted} answers from now on.`);
 }
 
+/** Who answers so far, in a list of those who could. */
+const NOW = "answers now";
+
+function facts(...texts: readonly string[]): string {
+  return texts.filter((text) => text !== "").join(" · ");
+}
+
+function thereIs(names: readonly string[]): string {
+  const more = names.length > 20 ? `, and ${names.length - 20} more` : "";
+  return names.length === 0 ? "There is none." : `There is: ${names.slice(0, 20).join(", ")}${more}.`;
+}
+
 async function chooseProfile(stage: Stage, argument: string): Promise<void> {
   const { session } = stage;
   const profiles = session.app.profiles();
-  const items = profiles.map(({ name, description }) => ({ value: name, label: name, description }));
+  const items = profiles.map(({ name, description }) => ({
+    value: name,
+    label: name,
+    description: facts(name === session.profile ? NOW : "", description),
+  }));
   const wanted = argument === "" ? await stage.pick("Agent", items, session.profile) : argument;
   if (wanted === undefined) return;
-  if (!profiles.some(({ name }) => name === wanted)) return stage.note(`There is no profile ${wanted}.`, "warn");
+  const names = profiles.map(({ name }) => name);
+  if (!names.includes(wanted)) return stage.note(`There is no profile ${wanted}. ${thereIs(names)}`, "warn");
   session.choice = { ...session.choice, profile: wanted };
   session.profile = wanted;
   stage.note(`${wanted} answers from now on.`);
@@ -191,7 +212,10 @@ async function compact(stage: Stage, focus: string): Promise<void> {
   const { session } = stage;
   if (session.head === undefined) return stage.note("Nothing has been said yet.");
   if (session.running) return stage.note("A turn is running: Ctrl-C ends it.", "warn");
-  const { app, head } = session;
+  const { app } = session;
+  await session.elsewhere.catchUp(true);
+  if (session.running) return stage.note("A turn is running: Ctrl-C ends it.", "warn");
+  const { head } = session;
   const node = await app.store.node(head);
   await session.run({
     input: [],
@@ -212,7 +236,7 @@ async function showCost(stage: Stage, head: string): Promise<void> {
   });
   const all = await store.usedBelow(await rootOf(stage.session.app, head));
   const money = costText(all.cost);
-  const total = `The whole tree: ${all.responses} answers, ${countText(all.tokens)} tokens${money === "" ? "" : `, ${money}`}`;
+  const total = `The whole tree: ${counted(all.responses, "answer")}, ${countText(all.tokens)} tokens${money === "" ? "" : `, ${money}`}`;
   stage.note([...lines, total].join("\n"), "plain");
 }
 
@@ -255,31 +279,30 @@ async function itemOf(app: App, node: ResponseNode, state: string): Promise<Sele
   );
   const when = new Date(node.createdAt).toISOString().slice(0, 16).replace("T", " ");
   const label = cleanLine(texts.join(" "), 60) || "(no text)";
-  const facts = [state === label ? "" : state, when, node.model, shortId(node.id)].filter((text) => text !== "");
-  return { value: node.id, label, description: facts.join(" · ") };
+  return {
+    value: node.id,
+    label,
+    description: facts(shortId(node.id), state === label ? "" : state, when, node.model),
+  };
 }
 
 export const keys: readonly (readonly [string, string])[] = [
   ["Enter", "send; while a turn runs: steer it"],
   ["Alt+Enter", "a new line; while a turn runs: queue it as the next turn"],
   ["Shift+Enter, Ctrl+J", "a new line"],
-  ["Ctrl+C", "once: cancel the turn, or empty the editor; twice: leave"],
+  ["Ctrl+C", "close, cancel, or empty the editor; twice: leave"],
   ["Esc", "close what is open, else cancel the turn"],
   ["Tab", "complete; in an empty editor: walk through calls and reasoning"],
   ["Ctrl+O", "open or close all calls and reasoning"],
   ["Page Up, Page Down, wheel", "scroll; End follows again"],
   ["Alt+Up", "take the last queued message back into the editor"],
+  ["↑ ↓", "in an empty editor: what you said before"],
   ["@", "a file of the workspace, by any part of its name"],
   ["!command", "run it in the sandbox; its output goes along with the next message"],
 ];
 
-function helpRows(commands: readonly Command[]): (readonly [string, string])[] {
-  return [
-    ...commands.map(
-      ({ name, argument, description }) => [`/${name}${argument ? ` ${argument}` : ""}`, description] as const,
-    ),
-    ...keys,
-  ];
+function rowOf({ name, argument, description }: Command): readonly [string, string] {
+  return [`/${name}${argument ? ` ${argument}` : ""}`, description];
 }
 
 function firstSentence(text: string): string {

@@ -1,21 +1,24 @@
 /**
  * Completion in the editor: commands after `/`, their arguments, files of the workspace after `@`.
  *
- * Invariant: files are listed as ripgrep sees them, without what .gitignore leaves out; what is offered was cleaned,
- * and what is put into the editor is the name as it is.
+ * Invariant: files are listed as ripgrep sees them, without what .gitignore leaves out, and without names that nobody
+ * could type (control characters); what is offered was cleaned, and what is put into the editor is the name as it is.
  */
 import { spawn } from "node:child_process";
+import { setImmediate } from "node:timers/promises";
 import {
   type AutocompleteItem,
   type AutocompleteProvider,
   type AutocompleteSuggestions,
   fuzzyFilter,
 } from "@earendil-works/pi-tui";
-import { clean } from "./clean.ts";
+import { clean, typeable } from "./clean.ts";
 import type { Command } from "./commands.ts";
 
 const MOST_FILES = 50_000;
 const SHOWN = 30;
+/** Names that are looked at before a key that was hit meanwhile is heard. */
+const PORTION = 1_000;
 /** Milliseconds for which a list of files is good. */
 const FRESH = 5_000;
 
@@ -60,7 +63,8 @@ export class Completion implements AutocompleteProvider {
     const names = await this.#list();
     if (signal.aborted) return null;
     const wanted = prefix.slice(1);
-    const found = wanted === "" ? names : fuzzyFilter(names, wanted, (name) => name);
+    const found = wanted === "" ? names : await bestOf(names, wanted, signal);
+    if (signal.aborted) return null;
     const items: AutocompleteItem[] = found.slice(0, SHOWN).map((name) => ({ value: `@${name}`, label: clean(name) }));
     return items.length === 0 ? null : { items, prefix };
   }
@@ -87,6 +91,16 @@ export class Completion implements AutocompleteProvider {
   }
 }
 
+/** Those that fit best. */
+async function bestOf(names: readonly string[], wanted: string, signal: AbortSignal): Promise<string[]> {
+  let best: string[] = [];
+  for (let at = 0; at < names.length && !signal.aborted; at += PORTION) {
+    best = fuzzyFilter([...best, ...names.slice(at, at + PORTION)], wanted, (name) => name).slice(0, SHOWN);
+    await setImmediate();
+  }
+  return best;
+}
+
 /** Relative paths, sorted; empty where ripgrep is missing. */
 async function listFiles(workspace: string): Promise<string[]> {
   try {
@@ -107,7 +121,7 @@ async function listFiles(workspace: string): Promise<string[]> {
         resolve(
           text
             .split("\0")
-            .filter((name) => name !== "")
+            .filter((name) => name !== "" && name === typeable(name) && !/[\n\t]/.test(name))
             .slice(0, MOST_FILES)
             .sort(),
         ),

@@ -6,27 +6,31 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { SelectItem, TUI } from "@earendil-works/pi-tui";
+import type { Decision } from "../../types/approval.ts";
 import type { ElicitationAnswer } from "../../types/elicitation.ts";
 import { toRotundaError } from "../../types/error.ts";
-import { shortId } from "../../util/ids.ts";
-import { counted } from "../../util/text.ts";
+import { contextFor } from "./ask-context.ts";
 import { ApprovalPanel } from "./ask-panel.ts";
 import { type Ask, idOf } from "./asks.ts";
 import { ListBlock, loadMarkdown, NoteBlock, OutputBlock } from "./block.ts";
-import { clean } from "./clean.ts";
+import { clean, typeable } from "./clean.ts";
 import { type Command, commandsFor, type Stage } from "./commands.ts";
 import { Completion } from "./completion.ts";
 import { type Attachment, pastedPath, readImage } from "./images.ts";
+import { lastWords } from "./leaving.ts";
 import type { TerminalOptions } from "./options.ts";
 import { PickPanel } from "./pick.ts";
 import { QuestionPanel } from "./question-panel.ts";
 import { Screen } from "./screen.ts";
 import { Session } from "./session.ts";
 import type { Look } from "./style.ts";
+import { markAsking } from "./turn.ts";
 
 /** Milliseconds in which a second Ctrl-C leaves. */
 const TWICE = 2_000;
 const TICK = 100;
+/** Exit code of whoever leaves with Ctrl-C. */
+const INTERRUPTED = 130;
 /** Milliseconds after which what the first answer needs is loaded: by then the screen is ready. */
 const SETTLED = 60;
 
@@ -42,7 +46,8 @@ export class Control {
   readonly #opened = Promise.withResolvers<Session>();
   #session: Session | undefined;
   #asked: string | undefined;
-  #lastInterrupt = Number.NEGATIVE_INFINITY;
+  /** The last Ctrl-C, and the turn that ran then. */
+  #interrupted: { at: number; turn: string | undefined } | undefined;
   #quit = false;
   #byHand: AbortController | undefined;
 
@@ -71,6 +76,9 @@ export class Control {
     this.#commands = commandsFor(() => this.#stage());
     this.#timer = setInterval(() => {
       if (this.screen.moving) this.#update();
+      // Back at the end: what has come meanwhile is shown at once.
+      const { elsewhere } = this.#session ?? {};
+      if (elsewhere?.wentOn && this.#mayMove()) elsewhere.look();
     }, TICK);
     this.#opened.promise.catch(() => undefined);
   }
@@ -79,6 +87,12 @@ export class Control {
     this.#showAsk();
     this.#tui.requestRender();
   };
+
+  /** Nobody looks at something else than the end. */
+  #mayMove(): boolean {
+    const { transcript, view, panel } = this.screen;
+    return transcript.following && !transcript.choosing && !view && !(panel instanceof PickPanel);
+  }
 
   /** Makes the engine behind the screen. */
   open(): void {
@@ -96,6 +110,8 @@ export class Control {
     const options = this.#options;
     const app = await options.app();
     const session = new Session(app, this.screen.transcript, options, this.#update);
+    session.mayMove = () => this.#mayMove();
+    session.giveBack = (queued) => this.#giveBack(queued.map(({ text }) => text));
     this.#session = session;
     this.screen.session = session;
     this.screen.editor.setAutocompleteProvider(new Completion(this.#commands, app.workspace));
@@ -107,8 +123,9 @@ export class Control {
       const { previousResponseId, conversation } = await options.request("", options.choice, true);
       const known = conversation ? await app.store.conversation(conversation) : undefined;
       const from = previousResponseId ?? known?.head ?? undefined;
-      const said = from === undefined ? [] : await session.open(from);
-      for (const text of said.slice(-50)) this.screen.editor.addToHistory(text.slice(0, 20_000));
+      const said = from === undefined ? [] : await session.open(from, conversation !== undefined);
+      if (from === undefined && options.conversation !== undefined) session.standAtBeginning(options.conversation);
+      for (const text of said.slice(-50)) this.screen.editor.addToHistory(typeable(text.slice(0, 20_000)));
     }
     if (session.model === "") session.model = await defaultModel(session);
     this.#update();
@@ -129,16 +146,8 @@ export class Control {
   }
 
   /** What stands below the prompt of the shell afterwards. */
-  lastWords(): string {
-    const session = this.#session;
-    const running = session?.running;
-    const queued = session?.queue.length ?? 0;
-    const lines: string[] = [];
-    if (queued > 0) lines.push(`Not sent: ${counted(queued, "queued message")}.`);
-    if (running) lines.push(`${shortId(running.id)} has not ended. See it: rotunda chat --from ${shortId(running.id)}`);
-    else if (session?.head) lines.push(`Go on with: rotunda chat --from ${shortId(session.head)}`);
-    if (this.#quit) lines.push("Goodbye.");
-    return lines.map((line) => `${line}\n`).join("");
+  lastWords(): Promise<string> {
+    return lastWords(this.#session, this.#quit).catch(() => "");
   }
 
   // ---- what is said
@@ -168,10 +177,8 @@ export class Control {
       return this.#note(`Unknown command /${word[1]}. /help shows what there is.`, "warn");
     if (text.startsWith("!")) return this.#runByHand(session, text.slice(1).trim());
     const said = { text, images: this.#attached(text) };
-    if (queue) {
-      session.queue.push(said);
-      this.#update();
-    } else await session.say(said);
+    await session.say(said, queue);
+    this.#update();
   }
 
   /** In the sandbox, as the tool of the model does it. */
@@ -217,20 +224,37 @@ export class Control {
 
   #takeBack(): void {
     const said = this.#session?.queue.pop();
-    if (said) this.screen.editor.setText(said.text);
+    if (said) this.#giveBack([said.text]);
+  }
+
+  /** Into the editor, before what stands there. */
+  #giveBack(texts: readonly string[]): void {
+    const { editor } = this.screen;
+    const all = [...texts.map(typeable), editor.getExpandedText()].filter((text) => text.trim() !== "");
+    editor.setText(all.join("\n\n"));
     this.#update();
   }
 
   // ---- Ctrl-C and leaving
 
   interrupt(): void {
+    const { view, panel } = this.screen;
+    if (view) this.screen.view = undefined;
+    else if (panel instanceof PickPanel) panel.leave();
+    else this.#interrupt();
+  }
+
+  #interrupt(): void {
     const now = performance.now();
-    const twice = now - this.#lastInterrupt < TWICE;
-    this.#lastInterrupt = now;
-    if (twice) this.#leave(0);
-    if (this.screen.view) this.screen.view = undefined;
-    if (this.#byHand) this.#byHand.abort();
-    else if (this.#session?.cancel()) this.#hint("stopping · Ctrl-C again leaves");
+    const session = this.#session;
+    const turn = session?.running?.id;
+    const last = this.#interrupted;
+    this.#interrupted = { at: now, turn };
+    // A turn that has begun since is another thing to end.
+    const isAnew = session?.starting === true || (turn !== undefined && turn !== last?.turn);
+    if (last && now - last.at < TWICE && !isAnew) this.#leave(INTERRUPTED);
+    else if (this.#byHand) this.#byHand.abort();
+    else if (session?.cancel()) this.#hint("stopping · Ctrl-C again leaves");
     else {
       this.screen.editor.setText("");
       this.#hint("Ctrl-C again leaves");
@@ -255,8 +279,9 @@ export class Control {
   // ---- questions
 
   #showAsk(): void {
-    this.#session?.markAsking();
-    const ask = this.#session?.asks.open[0];
+    const open = this.#session?.asks.open ?? [];
+    markAsking(this.#session?.running, open);
+    const [ask] = open;
     const id = ask && idOf(ask);
     if (id === this.#asked) return;
     if (this.screen.panel && this.#asked === undefined) return;
@@ -265,7 +290,7 @@ export class Control {
   }
 
   #panelFor(ask: Ask): ApprovalPanel | QuestionPanel {
-    const asks = this.#session?.asks;
+    const session = this.#session;
     const over = (work: () => void) => {
       this.#asked = undefined;
       this.screen.panel = undefined;
@@ -273,15 +298,15 @@ export class Control {
       this.#update();
     };
     if (ask.kind === "question") return new QuestionPanel(ask, (answer) => this.#answer(ask, answer, over));
-    return new ApprovalPanel(ask, (decision) =>
+    const decided = (decision: Decision | undefined) =>
       over(() => {
-        if (!decision) {
-          asks?.leave(ask);
-          return this.#note("It stays open: /approve shows it again, as does every other door.");
-        }
-        return void this.#session?.decide(ask, decision);
-      }),
-    );
+        if (decision) return void session?.decide(ask, decision);
+        session?.asks.leave(ask);
+        return this.#note("It stays open: /approve shows it again, as does every other door.");
+      });
+    const context = session ? contextFor(session, ask) : Promise.resolve({});
+    context.then(this.#update, () => undefined);
+    return new ApprovalPanel(ask, decided, context);
   }
 
   /** Resolves with why an answer was not taken. */
@@ -330,7 +355,13 @@ export class Control {
           if (id !== undefined) session.open(id).catch((error: unknown) => session.fail(error));
         });
       },
-      write: (text) => this.screen.editor.setText(text),
+      help: async (commands, keys) => {
+        const { HelpView } = await import("./help-view.ts");
+        this.screen.view = new HelpView(commands, keys, () => {
+          this.screen.view = undefined;
+        });
+      },
+      write: (text) => this.#giveBack([text]),
       quit: () => this.#goodbye(),
       exportTo: (id, file) => this.#options.exportTo(id, file),
     };
@@ -338,6 +369,8 @@ export class Control {
 
   #pick(title: string, items: readonly SelectItem[], chosen?: string): Promise<string | undefined> {
     return new Promise((resolve) => {
+      // A question that it covers is shown again behind it.
+      this.#asked = undefined;
       this.screen.panel = new PickPanel(title, items, this.screen.look, chosen, (value) => {
         this.screen.panel = undefined;
         resolve(value);

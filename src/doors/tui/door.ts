@@ -69,10 +69,11 @@ export async function openTerminal(options: TerminalOptions): Promise<number> {
     return await left.promise;
   } finally {
     restore();
+    const words = control.lastWords();
     control.close();
     process.off("exit", restore);
     process.off("SIGINT", onInterrupt);
     for (const signal of ["SIGTERM", "SIGHUP"] as const) process.off(signal, onTerminate);
-    process.stdout.write(control.lastWords());
+    process.stdout.write(await words);
   }
 }

@@ -4,43 +4,43 @@
  * Invariant: it only reads, and no more than is looked at: the newest turns first, older ones one part at a time.
  */
 import type { App } from "../../types/app.ts";
-import type { Entry } from "../../types/item.ts";
+import { RotundaError } from "../../types/error.ts";
+import type { Entry, Item } from "../../types/item.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import type { StoredResponse } from "../../types/store.ts";
-import { rootOf } from "../../util/outermost.ts";
 import { type Block, NoteBlock, SaidBlock } from "./block.ts";
 import { Reader, type Todo, textOf } from "./reader.ts";
 import { type Older, Transcript } from "./transcript.ts";
 
-export interface LoadedUsage {
-  /** Of the whole tree, sub-agents included. */
-  tokens: number;
-  /** US dollars. */
-  cost: number;
-  /** Tokens of the last prompt and its answer: what the model has to keep in mind. */
-  context: number;
-}
-
+/** The end of a path. */
 export interface LoadedPath {
   /** The last one. */
   node: ResponseNode;
+  /** In order. */
+  blocks: Block[];
   todos: Todo[];
   /** What the person said, oldest first. */
   said: string[];
+  /** The response before these. */
+  before: string | null;
 }
 
 /** Responses that are read at once, and blocks after which it is enough. */
 const TURNS = 25;
 const BLOCKS = 200;
 
-/** Shows the newest turns of the path to a response; the transcript reads older ones when a person scrolls up to them. */
-export async function showPath(app: App, id: string, transcript: Transcript): Promise<LoadedPath> {
+/** The newest turns of the path to a response. Throws `not_found`. */
+export async function readPath(app: App, id: string): Promise<LoadedPath> {
   const part = await readBack(app, id, true);
   const [last] = part.read;
-  if (!last) throw new Error(`there is no response ${id}`);
-  for (const block of part.blocks) transcript.add(block);
-  transcript.older = olderThan(app, part.before);
-  return { node: last.node, todos: part.todos, said: part.said };
+  if (!last) throw new RotundaError("not_found", `there is no response ${id}`);
+  return { node: last.node, ...part };
+}
+
+/** Shows what was read; the transcript reads what is older when a person scrolls up to it. */
+export function showPath(app: App, { blocks, before }: LoadedPath, transcript: Transcript): void {
+  for (const block of blocks) transcript.add(block);
+  transcript.older = olderThan(app, before);
 }
 
 function olderThan(app: App, id: string | null): Older | undefined {
@@ -87,30 +87,46 @@ export function showResponse({ node, entries }: StoredResponse, transcript: Tran
   const reader = new Reader(transcript);
   for (const text of entries.flatMap((entry) => saidIn(entry))) transcript.add(new SaidBlock(text));
   if (isLast && node.endedAt === null) return reader;
-  reader.readAll(entries.filter(({ side }) => side === "output").map(({ item }) => item));
+  reader.readAll(outputOf(entries));
   for (const { item, meta } of entries) {
     const view = reader.calls.get(item.id)?.view;
     if (view && meta.duration !== undefined) view.took = meta.duration;
   }
-  if (node.error) transcript.add(new NoteBlock(`${node.error.message} [${node.error.code}]`, "error"));
-  else if (node.status === "cancelled") transcript.add(new NoteBlock("Cancelled.", "warn"));
+  if (node.status === "cancelled") reader.brokenOff();
+  if (node.error && node.status !== "cancelled")
+    transcript.add(new NoteBlock(`${node.error.message} [${node.error.code}]`, "error"));
+  for (const text of endTexts(node)) transcript.add(new NoteBlock(text, "warn"));
   return reader;
+}
+
+/** In order; what steered it stands behind the answer that the model gave when it came. */
+function outputOf(entries: readonly Entry[]): Item[] {
+  const items: Item[] = [];
+  let steering: Entry[] = [];
+  for (const entry of entries.filter(({ side }) => side === "output")) {
+    if (entry.meta.synthetic === "steer") {
+      steering.push(entry);
+      continue;
+    }
+    items.push(...steering.filter(({ turn }) => turn < entry.turn).map(({ item }) => item), entry.item);
+    steering = steering.filter(({ turn }) => turn >= entry.turn);
+  }
+  return [...items, ...steering.map(({ item }) => item)];
+}
+
+/** What is to be said of an end that was none of the usual. `elsewhere`: the person here has not asked for it. */
+export function endTexts(node: ResponseNode, elsewhere = false): string[] {
+  const texts: string[] = [];
+  if (node.status === "cancelled") texts.push(elsewhere ? "Cancelled at another door." : "Cancelled.");
+  if (node.incompleteReason === "max_output_tokens") texts.push("[Response truncated due to length limit]");
+  else if (node.incompleteReason === "max_turns") texts.push("[Agent stopped — reached maximum iteration limit]");
+  else if (node.incompleteReason !== null && node.status !== "cancelled")
+    texts.push(`[incomplete: ${node.incompleteReason}]`);
+  if (node.degraded) texts.push("[degraded: the model could not answer; this was made of the tool results]");
+  return texts;
 }
 
 function saidIn({ item, side, meta }: Entry): string[] {
   const person = side === "input" && item.type === "message" && item.role === "user" && meta.synthetic === undefined;
   return person ? [textOf(item)] : [];
-}
-
-export async function usageOf(app: App, node: ResponseNode): Promise<LoadedUsage> {
-  const [{ tokens, cost }, stored] = await Promise.all([
-    rootOf(app, node.id).then((root) => app.store.usedBelow(root)),
-    app.store.get(node.id),
-  ]);
-  return { tokens, cost, context: contextOf(stored?.entries ?? []) };
-}
-
-function contextOf(entries: readonly Entry[]): number {
-  const usage = entries.findLast(({ meta }) => meta.usage !== undefined)?.meta.usage;
-  return usage ? usage.input_tokens + usage.output_tokens : 0;
 }

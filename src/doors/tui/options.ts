@@ -29,6 +29,8 @@ export interface TerminalOptions {
   choice: Choice;
   /** The flags name something to go on from: it is shown first. */
   goesOn: boolean;
+  /** The conversation that they name, which may not be there yet. */
+  conversation?: string;
   colour: boolean;
   version: string;
   /** Words for the person that come from elsewhere in the program are told here while the screen stands. */

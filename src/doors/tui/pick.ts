@@ -1,8 +1,8 @@
 /** A list to pick from, narrowed by typing. Invariant: it is answered once, with a value of the list or with nothing. */
-import { matchesKey, type SelectItem, SelectList } from "@earendil-works/pi-tui";
+import { matchesKey, type SelectItem, SelectList, truncateToWidth } from "@earendil-works/pi-tui";
 import type { Panel } from "./ask-panel.ts";
 import type { Canvas } from "./block.ts";
-import { clean } from "./clean.ts";
+import { clean, cleanLine } from "./clean.ts";
 import { type Look, listTheme } from "./style.ts";
 
 const VISIBLE = 10;
@@ -29,8 +29,8 @@ export class PickPanel implements Panel {
     this.#done = done;
     this.#items = items.map(({ value, label, description }) => ({
       value,
-      label: clean(label),
-      ...(description !== undefined && { description: clean(description) }),
+      label: cleanLine(label),
+      ...(description !== undefined && { description: cleanLine(description, 400) }),
     }));
     this.#list = this.#made();
     const index = this.#items.findIndex(({ value }) => value === chosen);
@@ -43,8 +43,15 @@ export class PickPanel implements Panel {
       const text = `${item.label} ${item.description ?? ""}`.toLowerCase();
       return words.every((word) => text.includes(word));
     };
-    const list = new SelectList(this.#items.filter(fits), VISIBLE, listTheme(this.#look), {
-      maxPrimaryColumnWidth: Math.min(44, Math.floor(this.#width * 0.5)),
+    const column = Math.min(44, Math.floor(this.#width * 0.5));
+    const items = this.#items.filter(fits).map((item) => ({
+      ...item,
+      // Two columns before it, and two behind it.
+      description: truncateToWidth(item.description ?? "", Math.max(1, this.#width - column - 4), "…"),
+    }));
+    const list = new SelectList(items, VISIBLE, listTheme(this.#look), {
+      maxPrimaryColumnWidth: column,
+      truncatePrimary: ({ text, maxWidth }) => truncateToWidth(text, maxWidth, "…"),
     });
     list.onSelect = ({ value }) => this.#done(value);
     list.onCancel = () => this.#done(undefined);
@@ -59,6 +66,11 @@ export class PickPanel implements Panel {
     return true;
   }
 
+  /** Nothing is picked. */
+  leave(): void {
+    this.#done(undefined);
+  }
+
   #narrow(filter: string): void {
     this.#filter = filter;
     this.#list = this.#made();
@@ -68,13 +80,14 @@ export class PickPanel implements Panel {
     const chosen = this.#list.getSelectedItem();
     this.#width = width;
     this.#list = this.#made();
-    const index = chosen ? this.#items.indexOf(chosen) : -1;
+    const index = this.#items.findIndex(({ value }) => value === chosen?.value);
     if (this.#filter === "" && index > 0) this.#list.setSelectedIndex(index);
   }
 
   draw({ width, look }: Canvas): string[] {
     if (width !== this.#width) this.#resize(width);
     const filter = this.#filter === "" ? look.dim("type to narrow · enter picks · esc leaves") : clean(this.#filter);
-    return [`${look.cyan("╭")} ${look.bold(this.#title)}  ${filter}`, ...this.#list.render(width)];
+    const title = `${look.cyan("╭")} ${look.bold(this.#title)}  ${filter}`;
+    return [truncateToWidth(title, width, "…"), ...this.#list.render(width)];
   }
 }

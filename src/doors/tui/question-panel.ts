@@ -4,13 +4,13 @@
  * Invariant: who asks, what, and where a link leads stand there whole and cleaned; nothing is chosen or sent for the
  * person, and keys that were under way when the question came do not count.
  */
-import { Input, matchesKey, wrapTextWithAnsi } from "@earendil-works/pi-tui";
+import { Input, matchesKey, truncateToWidth, visibleWidth, wrapTextWithAnsi } from "@earendil-works/pi-tui";
 import type { ElicitationAnswer } from "../../types/elicitation.ts";
 import type { Json, JsonObject } from "../../types/json.ts";
-import { type Panel, SETTLE } from "./ask-panel.ts";
+import { type Panel, Settling } from "./ask-panel.ts";
 import type { Ask } from "./asks.ts";
 import type { Canvas } from "./block.ts";
-import { clean, lookAlikes } from "./clean.ts";
+import { clean, cleanLine, lookAlikes } from "./clean.ts";
 import { type Field, faultOf, fieldsOf, typedValue } from "./form.ts";
 
 type QuestionAsk = Extract<Ask, { kind: "question" }>;
@@ -31,7 +31,7 @@ export class QuestionPanel implements Panel {
   readonly #ask: QuestionAsk;
   readonly #done: (answer: ElicitationAnswer | undefined) => Promise<string | undefined>;
   readonly #rows: Row[];
-  readonly #shown = performance.now();
+  readonly #settling = new Settling();
   #index = 0;
   #problem = "";
   #sent = false;
@@ -93,7 +93,7 @@ export class QuestionPanel implements Panel {
   }
 
   key(data: string): boolean {
-    if (performance.now() - this.#shown < SETTLE) return true;
+    if (this.#settling.swallows()) return true;
     if (matchesKey(data, "escape")) this.#send(undefined);
     else if (matchesKey(data, "ctrl+d")) this.#send({ action: "decline" });
     else if (matchesKey(data, "enter")) this.#enter();
@@ -122,6 +122,7 @@ export class QuestionPanel implements Panel {
   draw(canvas: Canvas, height: number): string[] {
     const { width, look } = canvas;
     const { server, message } = this.#ask.elicitation;
+    this.#settling.seen();
     const bar = look.yellow("│");
     const inner = Math.max(8, width - 4);
     const form = this.#rows.length === 0 ? this.#link(canvas, inner) : this.#form(canvas, inner);
@@ -129,7 +130,7 @@ export class QuestionPanel implements Panel {
     const room = Math.max(1, height - 2 - form.length);
     const text = told.length > room ? [...told.slice(0, Math.max(1, room - 1)), look.dim("…")] : told;
     return [
-      `${look.yellow("╭")} ${look.yellow(look.bold(`${clean(server)} asks`))}`,
+      `${look.yellow("╭")} ${look.yellow(look.bold(`${cleanLine(server)} asks`))}`,
       ...[...text, ...form].map((line) => `${bar} ${line}`),
       ...wrapTextWithAnsi(look.dim(this.#keys()), inner).map(
         (line, index, all) => `${look.yellow(index === all.length - 1 ? "╰" : "│")} ${line}`,
@@ -151,12 +152,13 @@ export class QuestionPanel implements Panel {
   #link({ look }: Canvas, inner: number): string[] {
     const { url } = this.#ask.elicitation;
     if (url === null) return [];
-    const { host } = new URL(url);
+    const { host, protocol } = new URL(url);
     const [before = "", ...after] = clean(url).split(host);
-    const shown = `${before}${look.bold(host)}${after.join(host)}`;
+    const shown = after.length === 0 ? before : `${before}${look.bold(host)}${after.join(host)}`;
     return [
       "",
       ...wrapTextWithAnsi(look.underline(shown), inner),
+      ...(url.startsWith(`${protocol}//${host}`) ? [] : [`leads to ${look.bold(clean(host))}`]),
       ...lookAlikes(url).map((text) => look.red(`letters of another alphabet: ${clean(text)}`)),
       look.dim("Open it yourself, if you trust it: nothing here does."),
     ];
@@ -165,7 +167,10 @@ export class QuestionPanel implements Panel {
   #form({ look }: Canvas, inner: number): string[] {
     const from = Math.max(0, Math.min(this.#index - ROWS + 2, this.#rows.length - ROWS));
     const shown = this.#rows.slice(from, from + ROWS);
-    const column = Math.min(Math.floor(inner / 3), Math.max(...shown.map(({ field }) => field.title.length)) + 2);
+    const column = Math.min(
+      Math.floor(inner / 3),
+      Math.max(...shown.map(({ field }) => visibleWidth(field.title))) + 2,
+    );
     const lines = shown.flatMap((row, index) => this.#line(row, from + index, { look, column, inner }));
     if (shown.length < this.#rows.length)
       lines.push(look.dim(`fields ${from + 1}–${from + shown.length} of ${this.#rows.length}`));
@@ -179,12 +184,19 @@ export class QuestionPanel implements Panel {
   ): string[] {
     const { field, input } = row;
     const here = index === this.#index;
-    const name = `${field.title}${field.required ? "*" : ""}`.slice(0, column).padEnd(column);
+    const title = truncateToWidth(`${field.title}${field.required ? "*" : ""}`, column, "…");
+    const name = `${title}${" ".repeat(Math.max(0, column - visibleWidth(title)))}`;
     const room = Math.max(10, inner - column - 3);
     input.focused = this.focused && here;
-    const value = field.options.length > 0 ? optionsText(row, here, look) : textOf(input, here, room);
-    const lines = [`${here ? look.cyan("▸") : " "} ${here ? look.bold(name) : look.dim(name)} ${value}`];
-    const under = (text: string) => wrapTextWithAnsi(text, room).map((line) => `${" ".repeat(column + 3)}${line}`);
+    const indented = (line: string) => `${" ".repeat(column + 3)}${line}`;
+    const under = (text: string) => wrapTextWithAnsi(text, room).map(indented);
+    const value =
+      field.options.length > 0 ? wrapTextWithAnsi(optionsText(row, here, look), room) : [textOf(input, here, room)];
+    const [first = "", ...more] = value;
+    const lines = [
+      `${here ? look.cyan("▸") : " "} ${here ? look.bold(name) : look.dim(name)} ${first}`,
+      ...more.map(indented),
+    ];
     if (here && field.description !== "") lines.push(...under(look.dim(field.description)));
     if (here && this.#problem !== "") lines.push(...under(look.red(clean(this.#problem))));
     return lines;

@@ -3,12 +3,14 @@
  *
  * Invariant: it only reads; told the same events it makes the same blocks, whether they come live, from another
  * process or from the store. An answer that streams is cut into blocks where a paragraph ends, so that the work for
- * a word does not grow with what was said before.
+ * a word does not grow with what was said before. What steers a run stands where the model takes it up, and never within
+ * an answer.
  */
 import type { RunEvent } from "../../types/event.ts";
 import type { Item, McpCallItem, MessageItem } from "../../types/item.ts";
+import { textOfPart } from "../../util/content-text.ts";
 import { AnswerBlock, type Block, NoteBlock, ReasoningBlock, SaidBlock } from "./block.ts";
-import { CallBlock, CallsBlock, type CallView, callOf } from "./call-block.ts";
+import { CallBlock, CallsBlock, type CallView, callOf, isOver } from "./call-block.ts";
 import type { Transcript } from "./transcript.ts";
 
 /** Characters after which an answer is cut at the end of a paragraph, and after which at any line, or anywhere. */
@@ -32,6 +34,10 @@ export class Reader {
   readonly #reasoning = new Map<string, { block: ReasoningBlock; began: number }>();
   #answer: AnswerBlock | undefined;
   #answerItem = "";
+  /** Of the model's last item. */
+  #last: "reasoning" | "message" | "mcp_call" | undefined;
+  /** What steers the run and lies before the model, which still answers what came before. */
+  readonly steering: MessageItem[] = [];
   /** What the run is doing, for the line above the editor. */
   doing = "";
   todos: Todo[] | undefined;
@@ -73,7 +79,13 @@ export class Reader {
         this.#done(event.item);
         break;
       case "error":
+        this.#takeUp();
         this.#transcript.add(new NoteBlock(`${event.message} [${event.code}]`, "error"));
+        break;
+      case "response.completed":
+      case "response.failed":
+      case "response.incomplete":
+        this.#takeUp();
         break;
       default:
     }
@@ -86,9 +98,22 @@ export class Reader {
         const text = textOf(item);
         this.#begins({ ...item, content: [] });
         this.#text(item.id, text);
-      } else if (item.type !== "message") this.#begins(item);
+      } else this.#begins(item);
       this.#done(item);
     }
+    this.#takeUp();
+  }
+
+  /** What has steered the run stands in the transcript from here on. */
+  #takeUp(): void {
+    for (const item of this.steering.splice(0)) this.#add(new SaidBlock(textOf(item), "↪"));
+  }
+
+  /** Whether an item of this type would be the first of another answer of the model. */
+  #startsAnew(type?: Item["type"]): boolean {
+    if (this.#last === "mcp_call") return [...this.calls.values()].every(({ view }) => isOver(view));
+    if (this.#last === "message") return type === "message" || type === "reasoning";
+    return this.#last === undefined;
   }
 
   #add(block: Block, gap = true): void {
@@ -97,6 +122,15 @@ export class Reader {
   }
 
   #begins(item: Item): void {
+    if (item.type === "message" && item.role === "user") {
+      this.steering.push(item);
+      if (this.#startsAnew()) this.#takeUp();
+      return;
+    }
+    if (item.type === "reasoning" || item.type === "message" || item.type === "mcp_call") {
+      if (this.#startsAnew(item.type)) this.#takeUp();
+      this.#last = item.type;
+    }
     if (item.type === "reasoning") {
       const began = this.#now();
       const block = new ReasoningBlock(began);
@@ -105,7 +139,6 @@ export class Reader {
       const last = this.#transcript.blocks.at(-1);
       this.#add(block, !(last instanceof CallBlock || last instanceof CallsBlock));
     } else if (item.type === "mcp_call") this.#callBegins(item);
-    else if (item.type === "message" && item.role === "user") this.#add(new SaidBlock(textOf(item), "↪"));
   }
 
   #callBegins(item: McpCallItem): void {
@@ -169,7 +202,7 @@ export class Reader {
     else if (item.type === "compaction") {
       const items = item.covers ? `${item.covers.items} older items` : "older items";
       this.#add(new NoteBlock(`≡ compacted ${items}\n${item.summary.slice(0, 2_000)}`));
-    } else if (item.type === "message") {
+    } else if (item.type === "message" && item.role !== "user") {
       if (this.#answer?.text === "" && item.role === "assistant") this.#transcript.remove(this.#answer);
       this.#answer = undefined;
     }
@@ -196,6 +229,16 @@ export class Reader {
     block.changed();
   }
 
+  /** The response was cancelled: what its tools had to break off for that has not failed. */
+  brokenOff(): void {
+    for (const block of this.calls.values()) {
+      const { view } = block;
+      if (view.status !== "failed" || !/cancelled[^\n]*\n?$/.test(view.error ?? view.output ?? "")) continue;
+      view.status = "incomplete";
+      block.changed();
+    }
+  }
+
   /** What a tool says of itself while it works; what it has changed once it has. */
   tell(itemId: string, text: string, level: string): boolean {
     const block = this.calls.get(itemId);
@@ -209,12 +252,7 @@ export class Reader {
 
 /** What a message says. */
 export function textOf(item: MessageItem): string {
-  return item.content
-    .map((part) => {
-      if (part.type === "refusal") return part.refusal;
-      return part.type === "input_image" ? "[image]" : part.text;
-    })
-    .join("");
+  return item.content.map(textOfPart).join("");
 }
 
 /** Where a text that grows is to be cut: 0 is nowhere yet. */

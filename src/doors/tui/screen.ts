@@ -14,7 +14,7 @@ import {
 } from "@earendil-works/pi-tui";
 import type { Panel } from "./ask-panel.ts";
 import type { Canvas } from "./block.ts";
-import { guard } from "./clean.ts";
+import { guard, guardTyped } from "./clean.ts";
 import type { Session } from "./session.ts";
 import { activityLines, statusLine, todoLines } from "./status.ts";
 import { editorTheme, type Look } from "./style.ts";
@@ -34,6 +34,7 @@ export interface ScreenActions {
   interrupt(): void;
   /** A paste that may be the path of an image. True: it was taken. */
   paste(text: string): boolean;
+  /** The last queued message is the editor's again. */
   takeBack(): void;
   /** The window is near the top of what was read. */
   readOlder(): void;
@@ -128,11 +129,17 @@ export class Screen implements Component {
     const above = session ? [...todoLines(session, canvas), ...activityLines(session, canvas)] : [];
     const middle = this.#panel
       ? this.#panel.draw(canvas, Math.max(6, Math.floor(height * 0.6))).map(guardKeepingCursor)
-      : this.editor.render(canvas.width);
-    const hint = this.hint !== "" ? this.hint : this.transcript.following ? "" : "scrolled · End follows";
-    const lines = [...above, ...middle, statusLine(session, canvas, hint)];
+      : this.editor.render(canvas.width).map((line) => keepingCursor(line, guardTyped));
+    const lines = [...above.map(guard), ...middle, guard(statusLine(session, canvas, this.#hint))];
     // On a very low screen the plan gives way first.
     return lines.length > height ? lines.slice(-height) : lines;
+  }
+
+  get #hint(): string {
+    if (this.hint !== "") return this.hint;
+    const { following } = this.transcript;
+    if (this.session?.elsewhere.wentOn) return `the conversation went on${following ? "" : " · End follows"}`;
+    return following ? "" : "scrolled · End follows";
   }
 
   handleInput(data: string): void {
@@ -210,7 +217,13 @@ export class Screen implements Component {
 }
 
 /** The renderer's mark for the cursor is an escape of our own. */
-function guardKeepingCursor(line: string): string {
+function keepingCursor(line: string, change: (part: string) => string): string {
   const mark = "\u001b_pi:c\u0007";
-  return line.includes(mark) ? line.split(mark).map(guard).join(mark) : guard(line);
+  const at = line.indexOf(mark);
+  // There is one of ours at most: a second one is somebody else's.
+  return at === -1 ? change(line) : `${change(line.slice(0, at))}${mark}${change(line.slice(at + mark.length))}`;
+}
+
+function guardKeepingCursor(line: string): string {
+  return keepingCursor(line, guard);
 }

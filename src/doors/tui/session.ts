@@ -2,49 +2,38 @@
  * Session: the conversation that a terminal is in, and the turn that runs in it.
  *
  * Invariant: it is an ordinary client of the engine. Whichever process runs a turn, it is watched, steered, answered
- * and cancelled the same way; what is shown stands in the store, and leaving ends nothing that another process runs.
+ * and cancelled the same way; what is shown stands in the store, and leaving ends nothing that another process runs. At
+ * the end of a conversation what other doors add to it is shown, and what is said goes behind all of it.
  */
-import { setTimeout as sleep } from "node:timers/promises";
 import type { App } from "../../types/app.ts";
 import type { Decision } from "../../types/approval.ts";
 import type { ElicitationAnswer } from "../../types/elicitation.ts";
 import type { RunRequest } from "../../types/engine.ts";
-import { RotundaError, toRotundaError } from "../../types/error.ts";
-import type { Item, MessageItem } from "../../types/item.ts";
+import { toRotundaError } from "../../types/error.ts";
+import type { Item } from "../../types/item.ts";
 import type { ResponseNode } from "../../types/response.ts";
-import { newId, shortId } from "../../util/ids.ts";
+import type { StoredResponse } from "../../types/store.ts";
+import { shortId } from "../../util/ids.ts";
 import { parked } from "../../util/parked.ts";
 import { isHeld } from "../../util/process-name.ts";
 import { Agents } from "./agents.ts";
 import { type Ask, Asks } from "./asks.ts";
 import { NoteBlock, SaidBlock } from "./block.ts";
 import { clean } from "./clean.ts";
-import { type LoadedUsage, showPath, usageOf } from "./history.ts";
-import type { Attachment } from "./images.ts";
+import { Elsewhere, type End, endAt } from "./elsewhere.ts";
+import { endTexts, type LoadedPath, readPath, showPath, showResponse } from "./history.ts";
 import type { Choice, TerminalOptions } from "./options.ts";
-import { Reader, type Todo } from "./reader.ts";
+import { Reader, type Todo, textOf } from "./reader.ts";
+import { messageOf, type Said, shownText } from "./said.ts";
 import type { Transcript } from "./transcript.ts";
-
-/** Milliseconds between two looks at what waits and at what sub-agents do. */
-const LOOK = 150;
-
-export interface Said {
-  text: string;
-  images: readonly Attachment[];
-}
-
-interface Turn {
-  id: string;
-  reader: Reader;
-  began: number;
-  /** The person has asked for its end. */
-  cancelled: boolean;
-}
+import { type Turn, takeOver, watchTurn } from "./turn.ts";
+import { Usage } from "./usage.ts";
 
 export class Session {
   readonly app: App;
   readonly transcript: Transcript;
   readonly asks: Asks;
+  readonly elsewhere: Elsewhere;
   readonly #options: TerminalOptions;
   readonly #update: () => void;
   readonly #left = new AbortController();
@@ -54,16 +43,22 @@ export class Session {
   /** What is asked next, in order, when the turn has ended. */
   readonly queue: Said[] = [];
   /** Steering that has not been taken up yet. */
-  steering: string[] = [];
+  readonly steering: Said[] = [];
   /** What was done by hand since the last message: it goes along with the next one. */
   byHand: string[] = [];
   todos: Todo[] = [];
-  usage: LoadedUsage = { tokens: 0, cost: 0, context: 0 };
+  readonly usage: Usage;
   profile: string;
   model: string;
   starting = false;
-  /** The response whose tree is being counted. */
-  #counted = "";
+  /** The last response that was to be gone to. */
+  #opening = "";
+  /** What was said last was said at another door, and the screen says so. */
+  #othersSpeak = false;
+  /** Whether the screen may move by itself now. */
+  mayMove: () => boolean = () => true;
+  /** Takes what was queued when a turn was cancelled. */
+  giveBack: (queued: readonly Said[]) => void = () => undefined;
 
   constructor(app: App, transcript: Transcript, options: TerminalOptions, update: () => void) {
     this.app = app;
@@ -76,6 +71,13 @@ export class Session {
       answer: (id: string, answer: ElicitationAnswer) => options.answerQuestion(app, id, answer),
     };
     this.asks = new Asks(app, far, update);
+    this.elsewhere = new Elsewhere(app, {
+      free: (always) => !this.#turn && (always || !this.starting) && !this.#left.signal.aborted,
+      mayMove: () => this.mayMove(),
+      append: (said) => this.#append(said),
+      update,
+    });
+    this.usage = new Usage(app);
     this.profile = options.choice.profile ?? app.config.defaultProfile;
     this.model = options.choice.model ?? "";
     app.onNotice((notice) => {
@@ -105,98 +107,175 @@ export class Session {
     );
   }
 
-  /** Goes to a response: everything above it is shown, and what runs is joined. Resolves with what the person said. */
-  async open(id: string): Promise<string[]> {
-    this.transcript.clear();
-    this.#fresh = false;
-    const loaded = await showPath(this.app, id, this.transcript);
-    this.todos = loaded.todos;
+  /**
+   * Goes to a response: everything above it is shown, and what runs is joined. Resolves with what the person said. While
+   * a turn runs here it stays where it is, and says so. `isEnd`: it was read as the last one of its conversation.
+   */
+  async open(id: string, isEnd = false): Promise<string[]> {
+    if (this.#turn || this.starting) {
+      if (this.#turn?.id !== id) this.note("A turn is running: Ctrl-C ends it.", "warn");
+      return [];
+    }
+    this.#opening = id;
+    const loaded = await readPath(this.app, id);
     const { node } = loaded;
-    this.usage = { tokens: 0, cost: 0, context: 0 };
-    if (node.endedAt !== null) this.#count(node).catch((error: unknown) => this.fail(error));
+    const end = isEnd ? endAt(node) : await this.elsewhere.find(node);
+    // Something else has begun meanwhile.
+    if (this.#opening !== id || this.#turn || this.starting) return [];
+    this.#show(loaded);
+    this.#fresh = false;
+    this.usage.clear();
+    if (node.endedAt !== null) this.#count(node);
     this.profile = this.choice.profile ?? node.profile;
     this.model = this.choice.model ?? node.model;
-    if (node.endedAt !== null) {
-      this.choice = { ...this.choice, from: id };
-      await this.asks.show(id);
-    } else await this.#join(node);
+    this.#standAt(node.endedAt === null ? node.previousResponseId : id, end);
+    this.#othersSpeak = false;
+    if (node.endedAt !== null) await this.asks.show(id);
+    else await this.#join(node);
     this.#update();
     return loaded.said;
   }
 
+  #show(loaded: LoadedPath): void {
+    this.transcript.clear();
+    showPath(this.app, loaded, this.transcript);
+    this.todos = loaded.todos;
+  }
+
+  /** What is said next goes on from there; null: from nothing. `end`: of the conversation, if it stands at one. */
+  #standAt(id: string | null, end?: End): void {
+    const { from: _from, ...choice } = this.choice;
+    this.choice = id === null ? choice : { ...choice, from: id };
+    this.elsewhere.end = end;
+  }
+
+  /** A conversation that nobody has said anything in yet. */
+  standAtBeginning(conversation: string): void {
+    this.#standAt(null, { conversation, id: undefined, failed: undefined });
+  }
+
+  /** A turn is over: the next one goes on from it, or from before it where it came to nothing. */
+  #standBehind(node: ResponseNode): void {
+    const end = endAt(node);
+    const before = node.previousResponseId;
+    if (node.status !== "failed") this.#standAt(node.id, end);
+    else this.#standAt(before, end && { ...end, id: before ?? undefined, failed: node.id });
+  }
+
+  /** Behind what is shown, what was said since; the last of it is joined if it runs. */
+  async #append(said: readonly StoredResponse[]): Promise<void> {
+    const last = said.at(-1);
+    if (!last) return;
+    if (!this.#othersSpeak) this.note("said at another door:");
+    this.#othersSpeak = true;
+    for (const stored of said) {
+      const { todos } = showResponse(stored, this.transcript, stored === last);
+      if (todos) this.todos = todos;
+    }
+    const { node } = last;
+    this.profile = this.choice.profile ?? node.profile;
+    this.model = this.choice.model ?? node.model;
+    this.#fresh = false;
+    if (node.endedAt === null) {
+      this.#standAt(node.previousResponseId);
+      this.#follow(node);
+    } else {
+      this.#standBehind(node);
+      this.#count(node);
+      await this.asks.show(node.id);
+    }
+    this.#update();
+  }
+
   /** Forgets what it goes on from. */
   clear(): void {
-    const { from: _from, ...choice } = this.choice;
-    this.choice = choice;
+    this.#standAt(null);
+    this.#othersSpeak = false;
+    this.#opening = "";
     this.#fresh = false;
     this.todos = [];
     this.byHand = [];
-    this.#counted = "";
-    this.usage = { tokens: 0, cost: 0, context: 0 };
+    this.usage.clear();
     this.transcript.clear();
   }
 
-  /** A message of the person: now, or into what runs. Never throws. */
-  async say(said: Said): Promise<void> {
+  /** A message of the person: now, or into what runs. `next`: never into what runs. Never throws. */
+  async say(said: Said, next = false): Promise<void> {
     this.transcript.follow();
-    if (this.#turn) return this.#steer(said);
-    if (this.starting) {
+    if (this.#turn && !next) return this.#steer(said);
+    if (this.starting || this.#turn) {
       this.queue.push(said);
       return;
     }
     this.starting = true;
+    const shown = new SaidBlock(shownText(said));
     try {
-      await this.#begin(said);
+      if (!(await this.#joins())) await this.#begin(said, shown);
+      else if (next) this.queue.unshift(said);
+      else await this.#steer(said);
     } catch (error) {
-      this.fail(error);
+      // It was said at another door in this very moment.
+      if (toRotundaError(error).code === "response_not_ended" && (await this.#joins().catch(() => false))) {
+        this.transcript.remove(shown);
+        if (next) this.queue.unshift(said);
+        else await this.#steer(said);
+      } else this.fail(error);
     } finally {
       this.starting = false;
       this.#update();
     }
   }
 
-  async #begin(said: Said): Promise<void> {
-    this.transcript.add(new SaidBlock(said.text + said.images.map(({ name }) => `\n[image: ${name}]`).join("")));
+  /** Goes to where the conversation is by now. Resolves with whether something runs there. */
+  async #joins(): Promise<boolean> {
+    await this.elsewhere.catchUp(true);
+    return this.#turn !== undefined;
+  }
+
+  async #begin(said: Said, shown: SaidBlock): Promise<void> {
+    this.transcript.add(shown);
     this.#update();
     const prompt = [...this.byHand, said.text].join("\n\n");
     const request = await this.#options.request(prompt, this.choice, this.#fresh);
-    if (said.images.length > 0) request.input = [messageOf(prompt, said.images)];
+    if (said.images.length > 0) request.input = [messageOf({ ...said, text: prompt })];
+    const { head } = this;
+    this.elsewhere.goBehind(request);
     const node = await this.#options.start(this.app, { ...request, door: "tui", approver: parked });
     this.#fresh = false;
+    this.#othersSpeak = false;
     this.byHand = [];
     this.profile = node.profile;
     this.model = node.model;
+    // Something was said at another door just before.
+    if (node.previousResponseId !== (head ?? null)) this.#show(await readPath(this.app, node.id));
     this.#follow(node);
   }
 
-  async #steer({ text, images }: Said): Promise<void> {
+  async #steer(said: Said): Promise<void> {
     const turn = this.#turn;
     if (!turn) return;
+    this.steering.push(said);
+    this.#update();
     try {
-      await this.app.engine.steer(turn.id, [messageOf(text, images)]);
-      this.steering.push(text);
+      await this.app.engine.steer(turn.id, [messageOf(said)]);
     } catch (error) {
-      // It has just ended: then it is the next turn.
-      if (toRotundaError(error).code === "response_ended") this.queue.push({ text, images });
-      else this.fail(error);
+      const at = this.steering.indexOf(said);
+      // The end of the turn has made it the next one.
+      if (at === -1) return;
+      this.steering.splice(at, 1);
+      if (toRotundaError(error).code === "response_ended") {
+        this.queue.push(said);
+        if (!this.#turn) this.#next();
+      } else this.fail(error);
     }
     this.#update();
   }
 
   async #join(node: ResponseNode): Promise<void> {
     const held = isHeld(await this.app.store.leaseOf(node.id));
-    if (!held && (node.status === "in_progress" || node.status === "queued")) await this.#resume(node.id);
+    if (!held && (node.status === "in_progress" || node.status === "queued"))
+      await takeOver(node.id, { app: this.app, note: (text) => this.note(text) });
     this.#follow(node);
-  }
-
-  async #resume(id: string): Promise<void> {
-    try {
-      await this.app.engine.resume(id, parked);
-      this.note(`Going on with ${shortId(id)}, which was left in the middle.`);
-    } catch (error) {
-      const { code } = toRotundaError(error);
-      if (code !== "owned_elsewhere" && code !== "response_ended") throw error;
-    }
   }
 
   #follow(node: ResponseNode): void {
@@ -209,75 +288,69 @@ export class Session {
       .catch((error: unknown) => this.fail(error))
       .finally(() => {
         agents.close();
-        if (this.#turn === turn) this.#turn = undefined;
+        if (this.#turn !== turn) return;
+        this.#turn = undefined;
         this.asks.watch(undefined);
-        this.steering = [];
         this.#update();
         this.#next();
       });
   }
 
   async #watch(turn: Turn, agents: Agents): Promise<void> {
-    const { engine, store } = this.app;
-    const { signal } = this.#left;
-    let told = false;
-    for (;;) {
-      for await (const group of engine.watch(turn.id, turn.reader.after, signal).groups()) {
-        for (const event of group) {
-          turn.reader.read(event);
-          if (event.type === "response.output_item.done") this.#took(event.item);
-        }
+    const node = await watchTurn(turn, {
+      app: this.app,
+      signal: this.#left.signal,
+      note: (text, kind) => this.note(text, kind),
+      heard: (events) => {
+        for (const event of events) if (event.type === "response.output_item.done") this.#took(event.item);
         if (turn.reader.todos) this.todos = turn.reader.todos;
         agents.look();
         this.#update();
-      }
-      if (signal.aborted) return;
-      const node = await store.node(turn.id);
-      if (!node) throw new RotundaError("not_found", "the response was deleted");
-      if (node.endedAt !== null) return this.#ended(turn, node);
-      if (node.error && !told) {
-        told = true;
-        this.note(`It waits: ${node.error.message}. Raise the budget (rotunda budget set), then /resume.`, "warn");
-      }
-      await this.#waits(node);
-    }
+      },
+    });
+    if (node) await this.#ended(turn, node);
   }
 
-  /** Nobody runs it: it waits for a person, or its process is gone. */
-  async #waits(node: ResponseNode): Promise<void> {
-    const held = isHeld(await this.app.store.leaseOf(node.id));
-    if (node.status === "in_progress" && !held) await this.#resume(node.id);
-    await sleep(LOOK, undefined, { signal: this.#left.signal }).catch(() => undefined);
-  }
-
+  /** What steers it lies before the model: the reader has it now. */
   #took(item: Item): void {
-    if (item.type === "message" && item.role === "user") this.steering.shift();
+    if (item.type !== "message" || item.role !== "user") return;
+    const at = this.steering.findIndex((said) => textOf(messageOf(said)) === textOf(item));
+    if (at !== -1) this.steering.splice(at, 1);
   }
 
   async #ended(turn: Turn, node: ResponseNode): Promise<void> {
     // A profile may end a turn at a question: what carries the answer out is the next response.
-    if (node.status !== "failed") this.choice = { ...this.choice, from: node.id };
-    else if (node.previousResponseId) this.choice = { ...this.choice, from: node.previousResponseId };
-    for (const text of endText(node, turn.cancelled)) this.note(text, node.status === "failed" ? "error" : "warn");
+    this.#standBehind(node);
+    for (const text of endTexts(node, !turn.cancelled)) this.note(text, node.status === "failed" ? "error" : "warn");
+    // What came too late to steer it is the next turn.
+    this.queue.unshift(...this.steering.splice(0));
+    if (node.status === "cancelled") {
+      turn.reader.brokenOff();
+      this.#holdQueue();
+    }
     if (node.status === "failed" && node.error && turn.reader.after < 2)
       this.note(`[error] ${node.error.message}`, "error");
-    await this.#count(node);
+    this.#count(node);
     // The profile ends a turn at its questions: they are asked all the same, and the answer begins the next response.
     await this.asks.show(node.id);
   }
 
-  /** Of the whole tree: the screen does not wait for it. */
-  async #count(node: ResponseNode): Promise<void> {
-    this.#counted = node.id;
-    const usage = await usageOf(this.app, node);
-    if (this.#counted === node.id) this.usage = usage;
-    this.#update();
+  /** The screen does not wait for it. */
+  #count(node: ResponseNode): void {
+    this.usage.count(node).then(this.#update, (error: unknown) => this.fail(error));
   }
 
   #next(): void {
     if (this.#left.signal.aborted) return;
     const next = this.queue.shift();
-    if (next) this.say(next).catch(() => undefined);
+    if (next) this.say(next, true).catch(() => undefined);
+    else this.elsewhere.look();
+  }
+
+  /** What was to come after a turn that was cancelled is the person's again. */
+  #holdQueue(): void {
+    const queued = this.queue.splice(0);
+    if (queued.length > 0) this.giveBack(queued);
   }
 
   /** Answers an approval; what goes on because of it is followed where it belongs to this conversation. Never throws. */
@@ -296,22 +369,13 @@ export class Session {
     }
   }
 
-  /** Calls that wait for a person say so. */
-  markAsking(): void {
-    for (const ask of this.asks.open) {
-      const block = ask.kind === "approval" ? this.#turn?.reader.calls.get(ask.approval.itemId) : undefined;
-      if (block?.view.status !== "in_progress") continue;
-      block.view.status = "asking";
-      block.changed();
-    }
-  }
-
   /** Ends the turn that runs. False: none does. */
   cancel(): boolean {
     const turn = this.#turn;
     if (!turn || turn.cancelled) return false;
     turn.cancelled = true;
     turn.reader.doing = "stopping";
+    this.#holdQueue();
     this.app.engine.cancel(turn.id, "cancelled by the user").catch((error: unknown) => this.fail(error));
     this.#update();
     return true;
@@ -320,38 +384,14 @@ export class Session {
   /** Stops looking on. What runs in another process runs on. */
   leave(): void {
     this.#left.abort();
+    this.elsewhere.close();
     this.asks.close();
   }
 
   /** The request of something that is no message: a compaction. */
   async run(request: RunRequest): Promise<void> {
+    this.elsewhere.goBehind(request);
     const node = await this.#options.start(this.app, { ...request, door: "tui", approver: parked });
     this.#follow(node);
   }
-}
-
-/** One message of the person, with what is attached to it. */
-function messageOf(text: string, images: readonly Attachment[]): MessageItem {
-  return {
-    type: "message",
-    id: newId("msg"),
-    role: "user",
-    status: "completed",
-    content: [
-      { type: "input_text", text },
-      ...images.map(({ url }) => ({ type: "input_image" as const, image_url: url })),
-    ],
-  };
-}
-
-/** What is to be said of an end that was none of the usual. */
-function endText(node: ResponseNode, cancelled: boolean): string[] {
-  const texts: string[] = [];
-  if (node.status === "cancelled") texts.push(cancelled ? "Cancelled." : "Cancelled at another door.");
-  if (node.incompleteReason === "max_output_tokens") texts.push("[Response truncated due to length limit]");
-  else if (node.incompleteReason === "max_turns") texts.push("[Agent stopped — reached maximum iteration limit]");
-  else if (node.incompleteReason !== null && node.status !== "cancelled")
-    texts.push(`[incomplete: ${node.incompleteReason}]`);
-  if (node.degraded) texts.push("[degraded: the model could not answer; this was made of the tool results]");
-  return texts;
 }

@@ -3,9 +3,12 @@
  *
  * Invariant: every line fits its width; names that come from configuration or a server were cleaned.
  */
+import { homedir } from "node:os";
 import { truncateToWidth, visibleWidth } from "@earendil-works/pi-tui";
+import { shortId } from "../../util/ids.ts";
 import type { Canvas } from "./block.ts";
-import { clean, cleanLine } from "./clean.ts";
+import { cleanLine } from "./clean.ts";
+import { textOf } from "./reader.ts";
 import type { Session } from "./session.ts";
 import { costText, countText, durationText, spinner } from "./style.ts";
 
@@ -15,12 +18,15 @@ export function activityLines(session: Session, { width, look, now }: Canvas): s
   const lines: string[] = [];
   // A question says by itself that the run waits.
   if (running && session.asks.open.length === 0) {
-    const time = durationText(Math.max(0, now - running.began));
+    const { reader, began, cancelled } = running;
+    const waits = session.asks.waits && !cancelled;
+    const what = waits ? "waits for an answer: /approve shows the question" : cleanLine(reader.doing);
+    const time = durationText(Math.max(0, now - began));
     const hint = "enter steers · alt+enter queues · esc stops";
     const doing = look.dim(`· ${time} · ${hint}`);
-    lines.push(truncateToWidth(`${look.cyan(spinner(now))} ${clean(running.reader.doing)} ${doing}`, width, "…"));
+    lines.push(truncateToWidth(`${look.cyan(spinner(now))} ${what} ${doing}`, width, "…"));
   }
-  for (const text of session.steering)
+  for (const text of [...(running?.reader.steering.map(textOf) ?? []), ...session.steering.map(({ text }) => text)])
     lines.push(truncateToWidth(`  ${look.cyan("↪")} ${look.dim(`steers: ${cleanLine(text, width)}`)}`, width, "…"));
   for (const [index, { text }] of session.queue.entries()) {
     if (index < 4)
@@ -58,23 +64,46 @@ const DISPENSABLE = [5, 2, 1, 3];
 export function statusLine(session: Session | undefined, canvas: Canvas, hint: string): string {
   const { width, look } = canvas;
   if (!session) return look.dim(" starting …");
-  const { usage, app } = session;
+  const { app } = session;
+  const usage = session.usage.value;
   const window = app.config.models.find(({ id }) => id === session.model)?.contextWindow;
   const used = usage.context === 0 ? "" : contextText(usage.context, window);
-  const where = session.head === undefined ? "new conversation" : `at ${session.head.slice(-8)}`;
+  const at = session.head ?? session.running?.id;
+  const { beginning } = session.elsewhere;
+  const start = beginning === undefined ? "new conversation" : `in ${cleanLine(beginning, 40)}`;
+  const where = at === undefined ? start : `at ${shortId(at)}`;
   const tokens = usage.tokens > 0 ? `${countText(usage.tokens)} tokens` : "";
-  const model = look.bold(clean(session.model === "" ? "…" : session.model));
-  const parts = [model, clean(session.profile), tokens, costText(usage.cost), used, where];
-  const right = hint === "" ? "" : `${hint} `;
+  const model = look.bold(cleanLine(session.model === "" ? "…" : session.model));
+  const parts = [model, cleanLine(session.profile), tokens, costText(usage.cost), used, where];
   const joined = () => ` ${parts.filter((text) => text !== "").join(look.dim(" · "))}`;
+  const wanted = hint === "" ? 0 : visibleWidth(hint) + 2;
   for (const index of DISPENSABLE) {
-    if (visibleWidth(joined()) + visibleWidth(right) < width) break;
+    if (visibleWidth(joined()) + wanted <= width) break;
     parts[index] = "";
   }
   const left = joined();
-  const room = width - visibleWidth(left) - visibleWidth(right);
-  const line = room > 0 ? `${left}${" ".repeat(room)}${look.dim(right)}` : left;
-  return truncateToWidth(line, width, "…");
+  const space = Math.max(0, width - visibleWidth(left) - 3);
+  const right = hint === "" ? directoryText(app.workspace, homedir(), space) : truncateToWidth(hint, space + 1, "…");
+  if (right === "") return truncateToWidth(left, width, "…");
+  const gap = " ".repeat(Math.max(1, width - visibleWidth(left) - visibleWidth(right) - 1));
+  return truncateToWidth(`${left}${gap}${look.dim(right)} `, width, "…");
+}
+
+/** Columns that a directory takes at most. */
+const DIRECTORY = 30;
+
+/** A directory, its beginning left out where it is long; empty where there is no room for what tells it from others. */
+export function directoryText(path: string, home: string, space: number): string {
+  const inHome = path === home || path.startsWith(`${home}/`);
+  const text = cleanLine(inHome ? `~${path.slice(home.length)}` : path, 1_000);
+  const most = Math.min(DIRECTORY, space);
+  if (visibleWidth(text) <= most) return text;
+  const parts = text.split("/");
+  for (let from = 1; from < parts.length; from++) {
+    const end = `…/${parts.slice(from).join("/")}`;
+    if (visibleWidth(end) <= most) return end;
+  }
+  return "";
 }
 
 function contextText(context: number, window: number | undefined): string {

@@ -167,6 +167,10 @@ export class Transcript {
       if (this.older !== older) return;
       this.older = part.older;
       this.#blocks = [...part.blocks, ...this.#blocks];
+    } catch (error) {
+      // It is not asked for once more in every frame.
+      if (this.older === older) this.older = undefined;
+      throw error;
     } finally {
       this.#reading = false;
     }

@@ -6,8 +6,10 @@
  */
 import { matchesKey, truncateToWidth, visibleWidth } from "@earendil-works/pi-tui";
 import type { App } from "../../types/app.ts";
+import { toRotundaError } from "../../types/error.ts";
 import { shortId } from "../../util/ids.ts";
-import type { Canvas } from "./block.ts";
+import { counted } from "../../util/text.ts";
+import { type Canvas, NoteBlock } from "./block.ts";
 import { clean, cleanLine } from "./clean.ts";
 import { showResponse } from "./history.ts";
 import type { View } from "./screen.ts";
@@ -158,7 +160,7 @@ export class TreeView implements View {
   #body(canvas: Canvas, height: number): string[] {
     if (this.#mode === "compare") return this.#compared(canvas, height);
     const { node } = this.#row ?? {};
-    if (this.#mode === "open" && node) return this.#text(node.id, canvas).slice(this.#scroll, this.#scroll + height);
+    if (this.#mode === "open" && node) return this.#window(this.#text(node.id, canvas), height);
     const wide = canvas.width >= WIDE;
     const left = wide ? Math.floor(canvas.width * 0.55) : canvas.width;
     const list = this.#list({ ...canvas, width: left }, height);
@@ -179,12 +181,7 @@ export class TreeView implements View {
     const tokens = this.#rows.reduce((sum, { node }) => sum + node.usage.total_tokens, 0);
     const cost = costText(this.#rows.reduce((sum, { node }) => sum + (node.usage.cost ?? 0), 0));
     const leaves = answers.filter(({ node }) => !parents.has(node.id)).length;
-    const facts = [
-      `${answers.length} answers`,
-      `${leaves} end${leaves === 1 ? "" : "s"}`,
-      `${countText(tokens)} tokens`,
-      cost,
-    ];
+    const facts = [counted(answers.length, "answer"), counted(leaves, "end"), `${countText(tokens)} tokens`, cost];
     const told = facts.filter((text) => text !== "").join(" · ");
     return truncateToWidth(` ${look.bold("The tree")} ${look.dim(`· ${told}`)}`, width, "…");
   }
@@ -276,7 +273,13 @@ export class TreeView implements View {
         this.#loading.delete(id);
         this.#update();
       },
-      () => undefined,
+      (error: unknown) => {
+        const transcript = new Transcript();
+        transcript.add(new NoteBlock(toRotundaError(error).message, "error"));
+        this.#texts.set(id, transcript);
+        this.#loading.delete(id);
+        this.#update();
+      },
     );
   }
 
@@ -284,10 +287,18 @@ export class TreeView implements View {
     const [one = "", other = ""] = this.#marked;
     const half = Math.floor((canvas.width - 3) / 2);
     const inner = { ...canvas, width: half };
-    const left = this.#text(one, inner).slice(this.#scroll, this.#scroll + height);
+    const left = this.#text(one, inner);
     // Both have cached lines of one width, so that each keeps its own.
-    const right = this.#text(other, inner).slice(this.#scroll, this.#scroll + height);
-    return beside(left, right, half + 1, canvas.look, height);
+    const right = this.#text(other, inner);
+    this.#window(left.length > right.length ? left : right, height);
+    const shown = [left, right].map((lines) => lines.slice(this.#scroll, this.#scroll + height));
+    return beside(shown[0] ?? [], shown[1] ?? [], half + 1, canvas.look, height);
+  }
+
+  /** What is seen of a text: never less than its end. */
+  #window(lines: readonly string[], height: number): string[] {
+    this.#scroll = Math.min(this.#scroll, Math.max(0, lines.length - height));
+    return lines.slice(this.#scroll, this.#scroll + height);
   }
 }
 

@@ -1,14 +1,16 @@
-/** All questions that wait for a person, and the rules that came of answers. Invariant: the oldest first; each is answered where it stands. */
+/** All questions that wait for a person, and the rules that answers have left. Invariant: the oldest first; each is answered where it stands. */
 import { ask, askJson, may } from "../api.ts";
 import { ApprovalCard } from "../approval-card.tsx";
 import { useCell } from "../cell.ts";
-import { shortId, when } from "../format.ts";
+import { doorWord, shortId, when } from "../format.ts";
 import { useAction, useLoad } from "../load.ts";
+import { plainText } from "../plain.ts";
 import { Question } from "../question.tsx";
 import { Link } from "../router.tsx";
 import { approvals, elicitations } from "../shared.ts";
 import { Empty, Problem, View } from "../view.tsx";
 import { shown } from "../visible.tsx";
+import type { PendingApproval } from "../wire.ts";
 
 export function ApprovalsView(_: { id: string; other: string }) {
   const pending = useCell(approvals);
@@ -22,10 +24,7 @@ export function ApprovalsView(_: { id: string; other: string }) {
       <ul class="approvals">
         {pending.map((one) => (
           <li key={one.id}>
-            <p class="hint">
-              <Link to={`/r/${one.responseId}`}>Response {shortId(one.responseId)}</Link> asked{" "}
-              {`${when(one.createdAt)}, and waits until ${when(one.expiresAt)}.`}
-            </p>
+            <Origin approval={one} />
             <ApprovalCard
               id={one.id}
               name={one.toolName}
@@ -37,6 +36,26 @@ export function ApprovalsView(_: { id: string; other: string }) {
       </ul>
       <Rules />
     </View>
+  );
+}
+
+/** What it is about: what a person asked, where it works, and through which door it came. */
+function Origin({ approval }: { approval: PendingApproval }) {
+  const { responseId, prompt, workspace, door, createdAt, expiresAt } = approval;
+  return (
+    <div class="origin">
+      <Link to={`/r/${responseId}`} class="origin-prompt">
+        {prompt ? shown(plainText(prompt)) : `Response ${shortId(responseId)}`}
+      </Link>
+      <p class="hint">
+        {workspace !== undefined && (
+          <>
+            in <code>{shown(workspace)}</code>
+          </>
+        )}
+        {door !== undefined && `, through ${doorWord(door)}`}; asked {when(createdAt)}, waits until {when(expiresAt)}
+      </p>
+    </div>
   );
 }
 
@@ -55,7 +74,7 @@ function Rules() {
   if (!data || data.length === 0) return null;
   return (
     <section class="section">
-      <h2>Rules that came of your answers</h2>
+      <h2>Remembered answers</h2>
       <Problem text={problem || failed} />
       <ul class="list">
         {data.map(({ id, scope, rule, createdAt }) => (

@@ -43,9 +43,7 @@ function Side({ turn }: { turn: Turn }) {
   const head = useCell(turn.head);
   const input = useCell(turn.input);
   const problem = useCell(turn.problem);
-  useEffect(() => {
-    turn.load().catch(() => undefined);
-  }, [turn]);
+  useEffect(() => turn.watch(), [turn]);
   return (
     <section class="side" aria-label={`Response ${shortId(turn.id)}`}>
       <h2>

@@ -249,7 +249,9 @@ function Adder({ onMade }: { onMade: () => void }) {
           <input name="name" required maxLength={64} autocomplete="off" />
         </label>
         <label class="wide">
-          Configuration, as in an <code>mcpServers</code> file. A command in it runs on the server's machine.
+          <span>
+            Configuration, as in an <code>mcpServers</code> file. A command in it runs on the server's machine.
+          </span>
           <textarea
             name="config"
             rows={4}

@@ -4,7 +4,7 @@ import { ask, askJson, may } from "../api.ts";
 import { useCell } from "../cell.ts";
 import { count } from "../format.ts";
 import { useAction, useLoad } from "../load.ts";
-import { models, readModels } from "../shared.ts";
+import { type Choice, models, readModels } from "../shared.ts";
 import { Empty, Problem, View } from "../view.tsx";
 import { shown } from "../visible.tsx";
 
@@ -29,6 +29,18 @@ const ORIGINS: Record<string, string> = {
   library: "given by the program",
 };
 
+/** Where it is, where it comes from, what it can take and what it costs, as far as it is known. */
+function factsOf({ owner, endpoint, window, price }: Choice): string {
+  return [
+    endpoint === undefined ? "" : shown(endpoint),
+    ORIGINS[owner] ?? shown(owner),
+    window === undefined ? "" : `${count(window)} tokens of context`,
+    price === undefined ? "" : `$${price.input} in, $${price.output} out for a million tokens`,
+  ]
+    .filter((fact) => fact !== "")
+    .join(" · ");
+}
+
 export function ModelsView(_: { id: string; other: string }) {
   const known = useCell(models);
   const { data, problem, reload } = useLoad("profiles", () =>
@@ -44,13 +56,11 @@ export function ModelsView(_: { id: string; other: string }) {
         <h2>Models</h2>
         {known.length === 0 && <Empty>None.</Empty>}
         <ul class="list">
-          {known.map(({ id, owner, window }) => (
-            <li key={id}>
-              <code>{shown(id)}</code>
-              <span class="quiet">
-                {ORIGINS[owner] ?? shown(owner)}
-                {window !== undefined && `, ${count(window)} tokens of context`}
-              </span>
+          {known.map((model) => (
+            <li key={model.id}>
+              <code>{shown(model.id)}</code>
+              {model.usual && <span class="tag">default</span>}
+              <span class="quiet">{factsOf(model)}</span>
             </li>
           ))}
         </ul>

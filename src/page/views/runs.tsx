@@ -2,8 +2,9 @@
 import { useState } from "preact/hooks";
 import { ask, askJson, may } from "../api.ts";
 import { useCell } from "../cell.ts";
-import { count, duration, exactly, money, shortId, when } from "../format.ts";
+import { count, doorWord, duration, exactly, folderName, money, shortId, when } from "../format.ts";
 import { useAction, useLoad } from "../load.ts";
+import { plainText } from "../plain.ts";
 import { goTo, Link, place } from "../router.tsx";
 import { conversations, lookAgain } from "../shared.ts";
 import { titleOf } from "../sidebar.tsx";
@@ -14,16 +15,16 @@ import { shown } from "../visible.tsx";
 import { isEnded, type WireResponse } from "../wire.ts";
 
 const FILTERS = ["all", "running", "waiting", "queued", "completed", "incomplete", "failed", "cancelled"];
-const PAGE = 30;
+const PAGE = 50;
+/** That the server lists at once. */
+const MOST = 100;
 
 export function RunsView(_: { id: string; other: string }) {
   const { query } = useCell(place);
   const status = query.get("status") ?? "all";
   const [shownRows, setShown] = useState(PAGE);
   const filter = status === "all" ? "" : `&status=${status}`;
-  const { data, problem } = useLoad(`${status} ${shownRows}`, () =>
-    askJson<{ data: WireResponse[]; has_more: boolean }>(`/v1/responses?limit=${Math.min(100, shownRows)}${filter}`),
-  );
+  const { data, problem } = useLoad(`${status} ${shownRows}`, () => readRuns(filter, shownRows));
   const stop = useAction(lookAgain);
   return (
     <View
@@ -64,8 +65,8 @@ export function RunsView(_: { id: string; other: string }) {
           <Run key={response.id} response={response} />
         ))}
       </ul>
-      {data?.has_more && shownRows < 100 && (
-        <button type="button" onClick={() => setShown(100)}>
+      {data?.has_more && (
+        <button type="button" onClick={() => setShown(shownRows + PAGE)}>
           Show more
         </button>
       )}
@@ -73,12 +74,31 @@ export function RunsView(_: { id: string; other: string }) {
   );
 }
 
+interface Listed {
+  data: WireResponse[];
+  has_more: boolean;
+}
+
+/** The newest so many, page by page. */
+async function readRuns(filter: string, wanted: number): Promise<Listed> {
+  const data: WireResponse[] = [];
+  for (;;) {
+    const limit = Math.min(MOST, wanted - data.length);
+    const last = data.at(-1);
+    const after = last ? `&after=${last.id}` : "";
+    const page = await askJson<Listed>(`/v1/responses?limit=${limit}${after}${filter}`);
+    data.push(...page.data);
+    if (!page.has_more || data.length >= wanted || page.data.length === 0) return { data, has_more: page.has_more };
+  }
+}
+
 function Run({ response }: { response: WireResponse }) {
   const list = useCell(conversations);
   const status = response.rotunda_status ?? response.status;
   const action = useAction(lookAgain);
   const conversation = list.find(({ id }) => id === response.conversation?.id);
-  const title = response.prompt_excerpt ?? (conversation ? titleOf(conversation) : `Response ${shortId(response.id)}`);
+  const excerpt = response.prompt_excerpt ? plainText(response.prompt_excerpt) : "";
+  const title = excerpt || (conversation ? titleOf(conversation) : `Response ${shortId(response.id)}`);
   const { usage, completed_at: ended, created_at: begun } = response;
   return (
     <li class="run">
@@ -91,7 +111,10 @@ function Run({ response }: { response: WireResponse }) {
           {response.profile !== undefined && `${shown(response.profile)} · `}
           {shown(response.model)}
         </span>
-        <span>{response.door}</span>
+        <span>{doorWord(response.door ?? "")}</span>
+        {response.workspace !== undefined && (
+          <span title={shown(response.workspace)}>{shown(folderName(response.workspace))}</span>
+        )}
         {usage && <span>{count(usage.total_tokens)} tokens</span>}
         {usage?.cost !== undefined && <span>{money(usage.cost)}</span>}
         {ended !== null && ended > begun && <span>{duration((ended - begun) * 1_000)}</span>}

@@ -130,7 +130,7 @@ function Maker({ onMade }: { onMade: () => void }) {
         <label>
           When
           <select value={kind} onChange={(event) => setKind(event.currentTarget.value)}>
-            <option value="cron">again and again (cron)</option>
+            <option value="cron">repeatedly (cron)</option>
             <option value="at">once</option>
           </select>
         </label>
@@ -160,7 +160,7 @@ function Maker({ onMade }: { onMade: () => void }) {
           Who answers
           <select name="model">
             <option value="">default agent</option>
-            {agents.map((id) => (
+            {agents.map(({ id }) => (
               <option key={id} value={`profile/${id}`}>
                 {shown(id)}
               </option>
@@ -173,7 +173,7 @@ function Maker({ onMade }: { onMade: () => void }) {
           </select>
         </label>
         <label class="wide">
-          What is asked
+          Prompt
           <textarea name="input" rows={3} required />
         </label>
         <Problem text={problem} />

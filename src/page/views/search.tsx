@@ -1,5 +1,5 @@
 /** Search over everything said. Invariant: what is searched stands in the address; older answers are asked for by a cursor. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { askJson, words } from "../api.ts";
 import { useCell } from "../cell.ts";
 import { exactly, when } from "../format.ts";
@@ -28,7 +28,8 @@ export function SearchView(_: { id: string; other: string }) {
   const all = query.get("all") === "true";
   const { hits, next, busy, problem, more } = useSearch(wanted, all);
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  // Whoever came by a key types on at once.
+  useLayoutEffect(() => field.current?.focus(), []);
   const submit = (event: Event) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget as HTMLFormElement);

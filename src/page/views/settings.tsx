@@ -4,7 +4,9 @@ import { ask, askJson, may, session } from "../api.ts";
 import { type Appearance, appearance, setAppearance } from "../appearance.ts";
 import { useCell } from "../cell.ts";
 import { useAction, useLoad } from "../load.ts";
+import { Link } from "../router.tsx";
 import { signOut } from "../session.ts";
+import { models, profiles } from "../shared.ts";
 import { Problem, View } from "../view.tsx";
 import { shown } from "../visible.tsx";
 
@@ -16,6 +18,7 @@ export function SettingsView(_: { id: string; other: string }) {
   return (
     <View title="Settings">
       <Look />
+      <InForce />
       {may("settings") && <Server />}
       <section class="section">
         <h2>Session</h2>
@@ -54,11 +57,58 @@ function Look() {
   );
 }
 
+/** What holds now, wherever it was decided: to be read here, and changed elsewhere. */
+function InForce() {
+  const who = useCell(session);
+  const model = useCell(models).find(({ usual }) => usual)?.id;
+  const agent = useCell(profiles).find(({ usual }) => usual)?.id;
+  const facts: [string, string | undefined][] = [
+    ["Default profile", agent],
+    ["Default model", model],
+    ["Working directory", who?.server?.workspace],
+    ["Database", who?.server?.database],
+    ["Version", who?.version],
+  ];
+  return (
+    <section class="section">
+      <h2>In force</h2>
+      <dl class="facts">
+        {facts.map(
+          ([name, value]) =>
+            value !== undefined && (
+              <div key={name}>
+                <dt>{name}</dt>
+                <dd>
+                  <code>{shown(value)}</code>
+                </dd>
+              </div>
+            ),
+        )}
+      </dl>
+      <p class="hint">
+        Profiles and the default one: <Link to="/models">Models and profiles</Link>. All the rest stands in{" "}
+        <code>rotunda.yaml</code>; <code>rotunda config show --origin</code> says where each value comes from.
+      </p>
+    </section>
+  );
+}
+
+/** Those that do nothing here: docs/configuration.md says the same. */
+const WITHOUT_EFFECT = new Set([
+  "apiRetryBaseDelay",
+  "apiRetryMaxDelay",
+  "mcpContextReductionEnabled",
+  "mcpContextTargetRatio",
+  "mcpContextLastNMessages",
+  "mcpContextSummarizeCharThreshold",
+]);
+
 /** "mcpMaxIterations" as people read it. */
 function readable(key: string): string {
   const words = key
     .replace(/^mcp(?=[A-Z])/, "")
     .replace(/([a-z])([A-Z])/g, "$1 $2")
+    .replace(/([A-Z])([A-Z][a-z])/g, "$1 $2")
     .toLowerCase();
   const named = words.replace(/\b(?:openai|api|url|id)\b/g, (word) =>
     word === "openai" ? "OpenAI" : word.toUpperCase(),
@@ -79,6 +129,9 @@ function Server() {
   });
   if (!data) return <Problem text={problem} />;
   const entries = Object.entries(data).filter(([, value]) => ["string", "number", "boolean"].includes(typeof value));
+  const isBox = ([, value]: [string, unknown]) => typeof value === "boolean";
+  const inForce = entries.filter(([key]) => !WITHOUT_EFFECT.has(key));
+  const kept = entries.filter(([key]) => WITHOUT_EFFECT.has(key));
   const submit = (event: Event) => {
     event.preventDefault();
     const form = new FormData(event.target as HTMLFormElement);
@@ -91,26 +144,19 @@ function Server() {
   };
   return (
     <section class="section">
-      <h2>Server</h2>
+      <h2>SpeakMCP's settings</h2>
       <p class="hint">
-        In force for everything that begins afterwards. What stands in configuration files or the environment is not
-        written here.
+        The keys of SpeakMCP, for its apps and for people who come from it: they choose a provider's model, key and
+        address, and bound what begins afterwards. They are stronger than <code>rotunda.yaml</code> and weaker than the
+        environment.
       </p>
       <form class="form" onSubmit={submit} onInput={() => setSaved(false)} key={JSON.stringify(data)}>
-        {entries.map(([key, value]) => (
-          <label key={key} for={`setting-${key}`} class={typeof value === "boolean" ? "check" : ""}>
-            {typeof value === "boolean" && (
-              <input type="checkbox" id={`setting-${key}`} name={key} defaultChecked={value} />
-            )}
-            {readable(key)}
-            {typeof value === "number" && (
-              <input id={`setting-${key}`} name={key} type="number" step="any" required defaultValue={value} />
-            )}
-            {typeof value === "string" && (
-              <input id={`setting-${key}`} name={key} defaultValue={value} autocomplete="off" spellcheck={false} />
-            )}
-          </label>
-        ))}
+        {inForce.filter((entry) => !isBox(entry)).map(Field)}
+        <div class="wide row">{inForce.filter(isBox).map(Field)}</div>
+        <details class="wide">
+          <summary class="hint">{kept.length} more that SpeakMCP has: they are kept, and have no effect here</summary>
+          <div class="form">{[...kept.filter((entry) => !isBox(entry)), ...kept.filter(isBox)].map(Field)}</div>
+        </details>
         <Problem text={failed} />
         <button type="submit" class="primary" disabled={busy}>
           Save
@@ -120,6 +166,20 @@ function Server() {
         </p>
       </form>
     </section>
+  );
+}
+
+function Field([key, value]: [string, unknown]) {
+  const id = `setting-${key}`;
+  return (
+    <label key={key} for={id} class={typeof value === "boolean" ? "check" : ""} title={key}>
+      {typeof value === "boolean" && <input type="checkbox" id={id} name={key} defaultChecked={value} />}
+      {readable(key)}
+      {typeof value === "number" && <input id={id} name={key} type="number" step="any" required defaultValue={value} />}
+      {typeof value === "string" && (
+        <input id={id} name={key} defaultValue={value} autocomplete="off" spellcheck={false} />
+      )}
+    </label>
   );
 }
 

@@ -7,16 +7,17 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { askJson } from "../api.ts";
 import { useCell } from "../cell.ts";
-import { count, exactly, money, shortId, when } from "../format.ts";
+import { count, doorWord, exactly, folderName, money, shortId, when } from "../format.ts";
 import { useLoad } from "../load.ts";
 import { memo } from "../memo.ts";
+import { plainText } from "../plain.ts";
 import { goTo, Link } from "../router.tsx";
 import { conversations } from "../shared.ts";
 import { titleOf } from "../sidebar.tsx";
 import { StatusMark } from "../status-mark.tsx";
 import { Empty, View } from "../view.tsx";
 import { shown } from "../visible.tsx";
-import { moment, type WireTree } from "../wire.ts";
+import { moment, type TreeNode, type WireTree } from "../wire.ts";
 import { type Layout, layOut, type Placed } from "./tree-layout.ts";
 
 export function TreeView({ id }: { id: string; other: string }) {
@@ -115,7 +116,10 @@ function Graph({ layout, start, truncated, marked, onMark }: GraphProperties) {
   );
   const place = rows[at];
   useEffect(() => {
-    box.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
+    const row = box.current?.querySelector<HTMLElement>("[aria-selected=true]");
+    row?.scrollIntoView({ block: "nearest" });
+    // The keys work at once; whoever types elsewhere goes on typing.
+    if (!document.activeElement?.closest("input,textarea,select,dialog")) row?.focus({ preventScroll: true });
   }, []);
   const walk = (to: number) => {
     const next = rows[Math.max(0, Math.min(rows.length - 1, to))];
@@ -141,7 +145,6 @@ function Graph({ layout, start, truncated, marked, onMark }: GraphProperties) {
       End: () => walk(rows.length - 1),
       Enter: () => open(place),
       c: () => compare(place.node.id),
-      b: () => goTo(`/r/${place.node.id}`),
     };
     const move = moves[event.key];
     if (!move) return;
@@ -189,6 +192,17 @@ interface RowProperties {
   onChoose: (id: string) => void;
 }
 
+function askedIn({ kind, prompt }: TreeNode): string {
+  if (kind === "compaction") return "Summing up what was said";
+  return shown(plainText(prompt ?? "")) || "(nothing was asked)";
+}
+
+/** What came of it; of what failed, why. */
+function answerIn({ status, error, answer }: TreeNode): string {
+  if (status === "failed" && error) return shown(error.message);
+  return shown(plainText(answer ?? ""));
+}
+
 /** Of thousands of rows, a step of the keys draws two anew. */
 const Row = memo(({ row, chosen, marked, onChoose }: RowProperties) => {
   const choose = () => onChoose(row.node.id);
@@ -209,9 +223,9 @@ const Row = memo(({ row, chosen, marked, onChoose }: RowProperties) => {
     >
       <span class="tree-prompt">
         <StatusMark status={node.status} bare /> {called && <span class="tree-called">sub-agent </span>}
-        {shown(node.prompt ?? "") || "(nothing was asked)"}
+        {askedIn(node)}
       </span>
-      <span class="tree-answer">{shown(node.answer ?? "")}</span>
+      <span class={node.status === "failed" ? "tree-answer problem" : "tree-answer"}>{answerIn(node)}</span>
       <span class="tree-facts">
         <span>
           {shown(node.profile)} · {shown(node.model)}
@@ -289,14 +303,14 @@ function Actions({ place, truncated, marked, onCompare }: ActionsProperties) {
     <section class="tree-actions" aria-label="The chosen response">
       <span class="tree-id">
         <StatusMark status={node.status} /> <code>{shortId(node.id)}</code>{" "}
-        <span class="quiet">through {shown(node.door)}</span>
+        <span class="quiet" title={shown(node.workspace ?? "")}>
+          through {doorWord(node.door)}
+          {node.workspace !== undefined && `, in ${shown(folderName(node.workspace))}`}
+        </span>
       </span>
       <div class="row">
         <button type="button" class="primary" onClick={() => open(place)}>
-          Open
-        </button>
-        <button type="button" onClick={() => goTo(`/r/${node.id}`)}>
-          Branch from here
+          Open, and go on from here
         </button>
         <button type="button" aria-pressed={marked === node.id} onClick={() => onCompare(node.id)}>
           {comparing ? `Compare with ${shortId(marked)}` : marked === node.id ? "Marked: choose another" : "Compare …"}

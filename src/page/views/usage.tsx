@@ -28,11 +28,10 @@ export function UsageView(_: { id: string; other: string }) {
   const { query } = useCell(place);
   const days = Number(query.get("days") ?? 30);
   const by: By = query.get("by") === "profile" ? "profile" : "model";
-  const { data, problem } = useLoad(
-    `${days} ${by}`,
-    async () => (await askJson<{ rows: Row[] }>(`/v1/usage?days=${days}&by=day&by=${by}`)).rows,
+  const { data, problem } = useLoad(`${days} ${by}`, () =>
+    askJson<{ rows: Row[]; truncated: boolean }>(`/v1/usage?days=${days}&by=day&by=${by}`),
   );
-  const rows = data ?? [];
+  const rows = data?.rows ?? [];
   const dates = lastDays(days);
   const go = (next: { days?: number; by?: By }) =>
     goTo(`/usage?days=${next.days ?? days}&by=${next.by ?? by}`, { replace: true });
@@ -63,6 +62,9 @@ export function UsageView(_: { id: string; other: string }) {
         </div>
       }
     >
+      {data?.truncated && (
+        <p class="hint">There is more than could be summed up in time: the older days are too low.</p>
+      )}
       {data && rows.length === 0 && <Empty>Nothing was used in this time.</Empty>}
       {rows.length > 0 && (
         <>
