@@ -159,7 +159,9 @@ describe.skipIf(!hasPostgres)("the health of a worker", () => {
   test("a port that another program has is said before any work is taken", LONG, async () => {
     const { cluster } = await clusterOf([{ text: "hello" }], { workers: 0 });
     const port = new URL(cluster.servers[0]?.url ?? "").port;
-    await expect(cluster.worker(["--health-port", port])).rejects.toThrow(/cannot listen at 127\.0\.0\.1:\d+: EADDRINUSE/);
+    await expect(cluster.worker(["--health-port", port])).rejects.toThrow(
+      /cannot listen at 127\.0\.0\.1:\d+: EADDRINUSE/,
+    );
   });
 });
 
