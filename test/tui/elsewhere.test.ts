@@ -26,13 +26,13 @@ test("V8 an idle screen shows what another door says, as it comes, and goes on f
   expect(one.session.running?.id).toBe(other.session.running?.id);
   gate.open();
   await expect.poll(() => shown(one.session), SOON).toContain("● to wait for it");
-  await idle(one.session);
+  for (const { session } of [one, other]) await idle(session);
   expect(one.session.head).toBe(other.session.head);
   expect(shown(one.session).match(/said at another door/g)).toHaveLength(1);
+  const before = one.session.head;
   await one.session.say(said("back here"));
   await idle(one.session);
-  const [here, before] = [await nodeOf(one.app, one.session), other.session.head];
-  expect(here?.previousResponseId).toBe(before);
+  expect((await nodeOf(one.app, one.session))?.previousResponseId).toBe(before);
   await expect.poll(() => shown(other.session), SOON).toContain("● to back here");
   expect(shown(other.session).match(/❯/g)).toHaveLength(3);
 });
@@ -41,9 +41,10 @@ test("V8 what is sent before anybody has looked makes no branch: it goes behind 
   const [one, other] = await two();
   await other.session.say(said("second"));
   await idle(other.session);
+  const second = other.session.head;
   await one.session.say(said("third"));
   await idle(one.session);
-  expect((await nodeOf(one.app, one.session))?.previousResponseId).toBe(other.session.head);
+  expect((await nodeOf(one.app, one.session))?.previousResponseId).toBe(second);
   expect(shown(one.session)).toMatch(/❯ first[\s\S]*❯ second[\s\S]*● to second[\s\S]*❯ third[\s\S]*● to third/);
 
   await expect.poll(() => other.session.head, SOON).toBe(one.session.head);
