@@ -1,11 +1,14 @@
 import { defineConfig } from "vitest/config";
 import type { Reporter } from "vitest/node";
 
-/** Tests that passed only when repeated: each is named, and again at the end, for it hides a race of ours or of the test. */
+/** Tests that passed only when repeated, and why they failed at first: each hides a race, of ours or of the test. */
 const repeated: string[] = [];
 const tellsRepeated: Reporter = {
   onTestCaseResult(test) {
-    if (test.diagnostic()?.flaky) repeated.push(`${test.module.relativeModuleId}: ${test.fullName}`);
+    if (!test.diagnostic()?.flaky) return;
+    const [error] = test.result().errors ?? [];
+    const why = error ? `\n    ${error.message} ${error.stacks?.[0] ? `at line ${error.stacks[0].line}` : ""}` : "";
+    repeated.push(`${test.module.relativeModuleId}: ${test.fullName}${why}`);
   },
   onTestRunEnd() {
     for (const name of repeated) process.stdout.write(`REPEATED: passed only at the second try: ${name}\n`);

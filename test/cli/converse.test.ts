@@ -63,6 +63,8 @@ describe("a conversation", () => {
     await expect.poll(() => screen.screen().split("you> ").length, soon).toBeGreaterThan(3);
     screen.type("/tree\r");
     await expect.poll(screen.screen, soon).toMatch(/completed {2}"second question"/);
+    // What is typed before the prompt stands there is the terminal's, and Ctrl-C takes that away.
+    await expect.poll(() => screen.screen().split("you> ").length, soon).toBeGreaterThan(4);
     screen.type("not to be sent\u0003/clear\r");
     await expect.poll(screen.screen, soon).toContain("History cleared.");
     screen.type("third question\r");

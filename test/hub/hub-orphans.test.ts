@@ -87,7 +87,7 @@ describe("without a wrapper", () => {
     await until(() => processesWith(directory).length === 0, 5);
   });
 
-  it("M18 20 starts and kills leave no process, and the hub comes back after each", async () => {
+  it("M18 20 starts and kills leave no process, and the hub comes back after each", { timeout: 120_000 }, async () => {
     const directory = temporaryDirectory();
     const server = hostile(directory, { mode: "none" });
     const hub = openHub(directory, [behindShell(server)]);
