@@ -71,7 +71,7 @@ function start(folder: string): void {
   writeFileSync(join(work, "src", "till.js"), "// TODO: receipts\nexport const till = () => 0;\n");
   const variables = [
     `PATH=${process.env.PATH ?? ""}`,
-    `HOME=${join(folder, "home")}`,
+    `HOME=${folder}`,
     `ROTUNDA_HOME=${join(folder, "state")}`,
     `ROTUNDA_CONFIG=${join(folder, "rotunda.yaml")}`,
     "OLLAMA_HOST=http://127.0.0.1:9",
