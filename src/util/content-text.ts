@@ -17,12 +17,15 @@ export function textOfPart(part: ContentPart): string {
 export function textOfFile(file: InputFile): string | undefined {
   const bytes = bytesOf(file);
   if (!isUtf8(bytes) || bytes.includes(0)) return undefined;
-  const name = JSON.stringify(nameOf(file));
-  return `<file name=${name}>\n${bytes.toString("utf8").replaceAll("</file>", "<\\/file>")}\n</file>`;
+  return `<file name="${nameOf(file)}">\n${bytes.toString("utf8").replace(END, "<\\/file")}\n</file>`;
 }
 
+/** Of a frame, as a model may still read it. */
+const END = /<\s*\/\s*file/gi;
+
+/** What would end a line or a frame, or is not to be seen, is no part of a name. */
 function nameOf({ filename }: InputFile): string {
-  return filename ?? "unnamed";
+  return (filename ?? "unnamed").replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}<>"]/gu, "_");
 }
 
 function bytesOf({ file_data }: InputFile): Buffer {

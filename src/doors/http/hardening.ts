@@ -90,6 +90,8 @@ function errorText(status: number, message: string): string {
 
 /** Answers on the bare socket, and closes it. */
 function refuse(socket: Socket, status: number, message: string): void {
+  // Node has let go of the socket of a CONNECT: a reset that nobody hears would end the process.
+  socket.on("error", () => socket.destroy());
   const body = errorText(status, message);
   socket.end(
     `HTTP/1.1 ${status} ${REASONS[status] ?? "Error"}\r\ncontent-type: ${JSON_TYPE}\r\n` +

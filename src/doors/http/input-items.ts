@@ -142,7 +142,7 @@ function readFile(part: JsonObject, param: string): ContentPart {
   if (!isBase64(data)) throw wrong(`${at}.file_data`, "it must be base64, or a data: address with base64");
   return {
     type: "input_file",
-    ...(typeof filename === "string" && filename !== "" && { filename: filename.slice(0, 255) }),
+    ...(typeof filename === "string" && filename !== "" && { filename: filename.slice(0, 255).toWellFormed() }),
     file_data: data.startsWith("data:") ? data : `data:application/octet-stream;base64,${data}`,
   };
 }

@@ -11,7 +11,7 @@ import { traceIdOf } from "../../util/trace-context.ts";
 import { type Authenticator, requireScope } from "./authenticate.ts";
 import { hasBody, readBody, requireJson } from "./body.ts";
 import type { Headers, RequestContext } from "./context.ts";
-import { DoorError } from "./errors.ts";
+import { DoorError, unauthorized } from "./errors.ts";
 import { isLoopback } from "./hardening.ts";
 import { Idempotency, keyOf } from "./idempotency.ts";
 import { parseJsonBody } from "./json-body.ts";
@@ -71,7 +71,11 @@ export class Pipeline {
     if (this.#parts.services.draining) throw draining();
     this.#checkOrigin(context);
     await this.#identify(context);
+    // Nothing would close it when the session ends, and no page can send its half of one with a handshake.
+    if (context.identity.session) throw unauthorized("A WebSocket is opened with a token, not with a session.");
     requireScope(context.identity, scope);
+    // The server may have begun to end while the token was looked up.
+    if (this.#parts.services.draining) throw draining();
   }
 
   #checkSelf({ request, services }: RequestContext): void {

@@ -259,7 +259,7 @@ class Door implements HttpDoor {
     socket.on("error", () => socket.destroy());
     // Nodes before 24.9 ask nobody whether to switch.
     if (!isWebSocket(request)) {
-      response.once("finish", () => socket.end());
+      response.once("finish", () => endSoon(socket));
       this.#handle(request, response);
       return;
     }
@@ -267,14 +267,12 @@ class Door implements HttpDoor {
     const accept = async () => {
       await this.#pipeline.admitSocket(context, "responses:write");
       this.#webSockets ??= new (await import("./websocket.ts")).WebSockets(this.services.bodyLimit);
-      response.detachSocket(socket);
-      context.switched = true;
-      await this.#webSockets.accept(context, request, socket, head);
+      await this.#webSockets.accept(context, { request, socket, head });
     };
     accept()
       .catch((thrown: unknown) => {
         context.error(thrown);
-        socket.end();
+        endSoon(socket);
       })
       .finally(() => this.#pipeline.record(context, socket.bytesWritten));
   };
@@ -302,7 +300,7 @@ class Door implements HttpDoor {
     for (const context of this.#inFlight)
       context.error(new RotundaError("shutting_down", "The server is shutting down."));
     await this.#idle(500);
-    this.#webSockets?.close();
+    await this.#webSockets?.close();
     for (const server of this.#servers) server.closeAllConnections();
     await Promise.all(closed);
     process.off("unhandledRejection", this.#onUnhandled);
@@ -322,6 +320,12 @@ class Door implements HttpDoor {
     });
     this.#whenIdle = undefined;
   }
+}
+
+/** Nobody reads this socket any more: what the client does with its own end is not waited for. */
+function endSoon(socket: Socket): void {
+  socket.resume().end();
+  setTimeout(() => socket.destroy(), 500).unref();
 }
 
 function cannotListen(host: string, port: number, error: NodeJS.ErrnoException): RotundaError {

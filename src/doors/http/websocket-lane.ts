@@ -21,6 +21,8 @@ export interface Turn {
   body: CreateResponse;
   /** False: the input is put into the tree, and no model is asked. */
   generate: boolean;
+  /** Called when it waits no longer. */
+  begins(): void;
 }
 
 export interface LaneParts {
@@ -42,10 +44,16 @@ export class Lane {
     this.#parts = parts;
   }
 
+  /** Nothing runs or waits in it, and there is nothing that only it could go on from. */
+  get isOver(): boolean {
+    return this.waiting === 0 && this.#held === undefined;
+  }
+
   /** Resolves when it has ended; never rejects. */
   add(turn: Turn): Promise<void> {
     this.waiting++;
     this.#last = this.#last.then(async () => {
+      turn.begins();
       await this.#run(turn);
       this.waiting--;
     });
@@ -68,6 +76,7 @@ export class Lane {
       const { status } = (await context.app.store.node(node.id)) ?? node;
       if (node.settings.store === false && status !== "failed") await this.#hold(node.id);
       else if (status === "failed") await this.#failed(from, node);
+      else await this.#hold(undefined);
     } catch (thrown) {
       await this.#failed(from).catch(() => undefined);
       const { status, body } = describeError(thrown, context);

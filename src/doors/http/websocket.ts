@@ -6,7 +6,8 @@
  * waits for. Who may connect was decided before this is called, and is looked at again while it is open.
  */
 import type { IncomingMessage } from "node:http";
-import type { Duplex } from "node:stream";
+import type { Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type WebSocket, WebSocketServer } from "ws";
 import { RotundaError } from "../../types/error.ts";
 import type { Json, JsonObject } from "../../types/json.ts";
@@ -31,6 +32,16 @@ const MOST_LANES = 32;
 /** Bytes that may wait for the socket before the source is suspended. */
 const PENDING = 65_536;
 
+/** Milliseconds that a server which ends waits for its connections. */
+const LEAVING = 4_000;
+
+interface Handshake {
+  request: IncomingMessage;
+  socket: Socket;
+  /** What came behind it. */
+  head: Buffer;
+}
+
 export interface WebSocketOptions {
   /** Milliseconds that a connection may be open. Default: an hour. */
   life?: number;
@@ -39,6 +50,8 @@ export interface WebSocketOptions {
 export class WebSockets {
   readonly #server: WebSocketServer;
   readonly #open = new Set<Connection>();
+  /** Of connections that have gone, and whose responses still end or are erased. */
+  readonly #leaving = new Set<Promise<void>>();
   readonly #life: number;
   #timer: NodeJS.Timeout | undefined;
   #looking = false;
@@ -49,14 +62,23 @@ export class WebSockets {
       noServer: true,
       maxPayload: bodyLimit,
       perMessageDeflate: false,
+      autoPong: false,
       handleProtocols: () => false,
     });
   }
 
-  /** Takes over the socket of a handshake that was found in order. Resolves when the connection has gone. */
-  accept(context: RequestContext, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+  /**
+   * Takes over the socket of a handshake that was found in order. Resolves when the connection has gone. Throws
+   * `rate_limited`, `shutting_down` while it can still be answered.
+   */
+  async accept(context: RequestContext, { request, socket, head }: Handshake): Promise<void> {
+    if (context.services.draining) throw new RotundaError("shutting_down", "The server is shutting down.");
+    // Whoever has gone already would never be heard to go.
+    if (socket.destroyed) return;
     const free = context.services.streams.reserve(context.identity);
-    return new Promise((resolve) => {
+    context.response.detachSocket(socket);
+    context.switched = true;
+    await new Promise<void>((resolve) => {
       // A handshake that is none is answered by the library, and the socket closed.
       const refused = () => {
         free();
@@ -65,7 +87,7 @@ export class WebSockets {
       socket.once("close", refused);
       this.#server.handleUpgrade(request, socket, head, (webSocket) => {
         socket.off("close", refused);
-        const connection = new Connection(context, webSocket, this.#life);
+        const connection = new Connection(context, webSocket, socket, this.#life);
         this.#open.add(connection);
         this.#timer ??= setInterval(() => this.#look(), LOOK).unref();
         webSocket.once("close", () => {
@@ -73,7 +95,9 @@ export class WebSockets {
           if (this.#open.size === 0) clearInterval(this.#timer);
           if (this.#open.size === 0) this.#timer = undefined;
           free();
-          connection.closed().then(resolve, resolve);
+          const left = connection.closed().catch(() => undefined);
+          this.#leaving.add(left);
+          left.finally(() => this.#leaving.delete(left)).then(resolve, resolve);
         });
       });
     });
@@ -84,9 +108,14 @@ export class WebSockets {
     await Promise.all([...this.#open].map((connection) => connection.drain()));
   }
 
-  /** Ends all of them. */
-  close(): void {
-    for (const connection of this.#open) connection.end(1001, "the server is shutting down");
+  /** Ends all of them. Resolves when what they have left behind is in order, or after some seconds. */
+  async close(): Promise<void> {
+    const ended = [...this.#open].map((connection) => {
+      connection.end(1001, "the server is shutting down");
+      return connection.gone;
+    });
+    const left = Promise.all(ended).then(() => Promise.all(this.#leaving));
+    await Promise.race([left, sleep(LEAVING, undefined, { ref: false })]);
   }
 
   #look(): void {
@@ -115,7 +144,11 @@ class Connection {
   readonly #socket: WebSocket;
   readonly #lanes = new Map<string, Lane>();
   readonly #expiresAt: number;
-  readonly #gone: Promise<void>;
+  readonly gone: Promise<void>;
+  /** Bytes of the message that is not whole yet, as far as they are known. */
+  #partial = 0;
+  /** Bytes that count in the door's budget of bodies. */
+  #held = 0;
   #reading: Promise<void> = Promise.resolve();
   #waiting = 0;
   #paused = false;
@@ -125,18 +158,26 @@ class Connection {
   #pingedAt = performance.now();
   #takenAt = performance.now();
 
-  constructor(context: RequestContext, socket: WebSocket, life: number) {
+  constructor(context: RequestContext, socket: WebSocket, wire: Socket, life: number) {
     this.context = context;
     this.#socket = socket;
     this.#expiresAt = performance.now() + life;
     socket.on("message", (data, isBinary) => this.#message(data as Buffer, isBinary));
+    // Before the library reads them: what it has begun to put together is held as well.
+    wire.prependListener("data", (chunk: Buffer) => this.#received(chunk.length));
+    // Who does not read is not answered: the answers would pile up.
+    socket.on("ping", (data) => {
+      if (socket.bufferedAmount < PENDING && socket.readyState === socket.OPEN) socket.pong(data);
+    });
     socket.on("pong", () => {
       this.#heardAt = performance.now();
     });
     // Too long, or no text: the library closes it with the code that says so.
     socket.on("error", () => undefined);
-    this.#gone = new Promise((resolve) => {
+    this.gone = new Promise((resolve) => {
       socket.once("close", () => {
+        this.#hold(-this.#partial);
+        this.#partial = 0;
         context.abort("client_gone");
         resolve();
       });
@@ -152,7 +193,7 @@ class Connection {
   async drain(): Promise<void> {
     this.#draining = true;
     this.#endIfIdle();
-    await this.#gone;
+    await this.gone;
   }
 
   end(code: number, reason: string): void {
@@ -180,13 +221,40 @@ class Connection {
     if (this.#waiting > 0) return;
     if (this.#draining) this.end(1001, "the server is shutting down");
     else if (this.#expired) {
-      this.#socket.send(JSON.stringify(LIMIT_REACHED));
+      void this.#refuse(limitReached());
       this.end(1001, "open for too long");
     }
   }
 
+  #hold(bytes: number): void {
+    this.#held += bytes;
+    this.context.services.bodies.held += bytes;
+  }
+
+  #received(bytes: number): void {
+    const { bodies } = this.context.services;
+    this.#partial += bytes;
+    this.#hold(bytes);
+    // Small messages are not made to suffer for the large ones of others.
+    if (bodies.held > bodies.most && this.#held > PENDING && this.#socket.readyState === this.#socket.OPEN)
+      this.end(1013, "too many large requests at once");
+  }
+
   #message(data: Buffer, isBinary: boolean): void {
     this.#heardAt = performance.now();
+    const size = data.length;
+    this.#hold(size - this.#partial);
+    this.#partial = 0;
+    // It has been told that this is the end.
+    if (this.#socket.readyState !== this.#socket.OPEN) {
+      this.#hold(-size);
+      return;
+    }
+    let held = size;
+    const release = () => {
+      this.#hold(-held);
+      held = 0;
+    };
     this.#waiting++;
     if (this.#waiting >= MOST_WAITING && !this.#paused) {
       this.#paused = true;
@@ -194,15 +262,16 @@ class Connection {
     }
     // In the order in which they came, though a long one takes longer to read.
     this.#reading = this.#reading.then(async () => {
-      const ended = await this.#begin(data, isBinary).catch((thrown: unknown) => this.#refuse(thrown));
+      const ended = await this.#begin(data, isBinary, release).catch((thrown: unknown) => this.#refuse(thrown));
       (ended?.last ?? Promise.resolve()).then(
-        () => this.#ended(),
-        () => this.#ended(),
+        () => this.#ended(release),
+        () => this.#ended(release),
       );
     });
   }
 
-  #ended(): void {
+  #ended(release: () => void): void {
+    release();
     this.#waiting--;
     if (this.#paused && this.#waiting < MOST_WAITING / 2) {
       this.#paused = false;
@@ -212,11 +281,14 @@ class Connection {
   }
 
   /** `last` resolves when its response has ended. */
-  async #begin(data: Buffer, isBinary: boolean): Promise<{ last: Promise<void> }> {
+  async #begin(data: Buffer, isBinary: boolean, begins: () => void): Promise<{ last: Promise<void> }> {
+    this.context.services.limits.countRequest(this.context.identity);
+    if (this.#expired) throw limitReached();
     if (isBinary) throw wrong("type", "Messages are JSON in text frames.");
     const { lane, turn } = await readMessage(await parseJsonBody(data));
     const known = this.#lanes.get(lane);
-    if (known) return { last: known.add(turn) };
+    if (known) return { last: known.add({ ...turn, begins }) };
+    if (this.#lanes.size >= MOST_LANES) this.#dropLane();
     if (this.#lanes.size >= MOST_LANES) {
       throw new DoorError("rate_limited", `A connection has ${MOST_LANES} streams at most.`, {
         wireCode: "websocket_stream_limit_reached",
@@ -226,7 +298,11 @@ class Connection {
     const mark = lane === "" ? "" : `"stream_id":${JSON.stringify(lane)},`;
     const made = new Lane({ context: this.context, send: (text) => this.#send(`{${mark}${text.slice(1)}`) });
     this.#lanes.set(lane, made);
-    return { last: made.add(turn) };
+    return { last: made.add({ ...turn, begins }) };
+  }
+
+  #dropLane(): void {
+    for (const [name, lane] of this.#lanes) if (lane.isOver) return void this.#lanes.delete(name);
   }
 
   async #refuse(thrown: unknown): Promise<undefined> {
@@ -246,19 +322,13 @@ class Connection {
   }
 }
 
-const LIMIT_REACHED = {
-  type: "error",
-  status: 400,
-  error: {
-    type: "invalid_request_error",
-    code: "websocket_connection_limit_reached",
-    message: "This connection has been open for as long as one may be: open another one to go on.",
-    param: null,
-  },
-};
+function limitReached(): DoorError {
+  const text = "This connection has been open for as long as one may be: open another one to go on.";
+  return new DoorError("usage", text, { wireCode: "websocket_connection_limit_reached" });
+}
 
 /** Fields of the envelope, and those that only HTTP has a use for: to stream is what this transport does. */
-async function readMessage(value: Json): Promise<{ lane: string; turn: Turn }> {
+async function readMessage(value: Json): Promise<{ lane: string; turn: Omit<Turn, "begins"> }> {
   if (typeof value !== "object" || value === null || Array.isArray(value))
     throw new RotundaError("usage", "A message is a JSON object with a type.");
   const { type, stream: _stream, stream_options: _options, stream_id: lane = "", generate, ...rest } = value;
