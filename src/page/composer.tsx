@@ -5,7 +5,7 @@
  * chat is; it is kept for each chat until it was sent, a reload included.
  */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { words } from "./api.ts";
+import { answers, RequestError, words } from "./api.ts";
 import { type Attachment, attach } from "./attachments.ts";
 import { Chooser } from "./chooser.tsx";
 import { bytes } from "./format.ts";
@@ -66,6 +66,14 @@ interface Writing {
   add: (files: Iterable<File>) => void;
   remove: (key: number) => void;
   send: (queue: boolean) => void;
+}
+
+/** That the server does not answer is said until it does. */
+function whenItAnswers(what: () => void): void {
+  const unwatch = answers.subscribe(() => {
+    unwatch();
+    what();
+  });
 }
 
 function useWriting(
@@ -132,6 +140,7 @@ function useWriting(
         area.value = [written.text, area.value].filter((text) => text !== "").join("\n\n");
         draft(whose.current, area.value);
         setProblem(words(error));
+        if (error instanceof RequestError && error.status === 0) whenItAnswers(() => setProblem(""));
       })
       .finally(() => setBusy(false));
   };

@@ -326,3 +326,27 @@ test.each(["a\u200db", "👩\u200d", "\u200d👩", "👩\u200d\u200d👧", "1\u2
     expect(clean(text)).not.toContain("\u200d");
   },
 );
+
+test("an answer that was cut and is said anew is marked where it was cut; one that only ended so is not", () => {
+  const said = (id: string, status: "completed" | "incomplete", text: string): MessageItem => ({
+    type: "message",
+    id,
+    role: "assistant",
+    status,
+    content: [{ type: "output_text", text, annotations: [] }],
+  });
+  const drawn = (items: readonly Item[]) => {
+    const transcript = new Transcript();
+    new Reader(transcript).readAll(items);
+    return transcript.blocks
+      .flatMap((block) => block.lines(canvas))
+      .map((line) => stripVTControlCharacters(line).trim());
+  };
+  const cut = said("msg_1", "incomplete", "One, two");
+  expect(drawn([cut, said("msg_2", "completed", "One, two, three")]).filter((line) => line !== "")).toEqual([
+    "● One, two",
+    "Cut off there; it goes on:",
+    "● One, two, three",
+  ]);
+  expect(drawn([cut]).join("\n")).not.toContain("Cut off");
+});

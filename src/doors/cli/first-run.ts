@@ -52,8 +52,8 @@ async function tellFound(context: CommandContext, setUp: SetUp): Promise<OtherPr
   const [models, programs] = await Promise.all([modelsOf(context), setUp.otherPrograms()]);
   for (const text of models) row("model", text);
   if (models.length === 0) {
-    row("model", "none: the built-in demo answers (fixed rules, no network), and calls real tools on real files");
-    row("", "export OPENAI_API_KEY=… (or ANTHROPIC_, OPENROUTER_, GEMINI_ …), or start Ollama: it is found by itself");
+    row("model", "none: the demo answers, by fixed rules, with real tools on real files");
+    row("", "export OPENAI_API_KEY=… (ANTHROPIC_, OPENROUTER_, GEMINI_ …), or start Ollama");
   }
   row("sandbox", await sandboxOf(context));
   for (const { program, path, servers, conversations, left } of programs) {

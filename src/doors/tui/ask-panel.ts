@@ -127,7 +127,7 @@ export class ApprovalPanel implements Panel {
     const warnings = this.#warnings.flatMap((text) =>
       wrapTextWithAnsi(look.red(`letters of another alphabet: ${clean(text)}`), inner),
     );
-    const title = `${look.yellow(look.bold(`${cleanLine(approval.tool)} asks for permission`))} ${look.dim(`· ${cleanLine(approval.why, 500)}`)}`;
+    const title = `${look.bold(`${cleanLine(approval.tool)} asks for permission`)} ${look.dim(`· ${cleanLine(approval.why, 500)}`)}`;
     const head = [title, ...originLines(this.#context?.origin, look)].flatMap((line) =>
       wrapTextWithAnsi(line, Math.max(8, width - 2)),
     );
@@ -169,7 +169,7 @@ export class ApprovalPanel implements Panel {
       const [line = ""] = this.#why.render(Math.max(10, width - 32));
       return [`${bar} ${look.bold("no, because")} ${line} ${look.dim("enter · esc back")}`];
     }
-    const key = (letter: string, text: string) => `${look.bold(look.yellow(letter))} ${text}`;
+    const key = (letter: string, text: string) => `${look.bold(letter)} ${text}`;
     const { pattern } = this.#ask.approval;
     const further = pattern.endsWith("()") ? [] : [key("s", "session"), key("a", `always ${clean(pattern)}`)];
     const choices = [key("y", "once"), ...further, key("n", "no, and why"), key("esc", "later")];

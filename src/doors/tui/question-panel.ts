@@ -130,7 +130,7 @@ export class QuestionPanel implements Panel {
     const room = Math.max(1, height - 2 - form.length);
     const text = told.length > room ? [...told.slice(0, Math.max(1, room - 1)), look.dim("…")] : told;
     return [
-      `${look.yellow("╭")} ${look.yellow(look.bold(`${cleanLine(server)} asks`))}`,
+      `${look.yellow("╭")} ${look.bold(`${cleanLine(server)} asks`)}`,
       ...[...text, ...form].map((line) => `${bar} ${line}`),
       ...wrapTextWithAnsi(look.dim(this.#keys()), inner).map(
         (line, index, all) => `${look.yellow(index === all.length - 1 ? "╰" : "│")} ${line}`,

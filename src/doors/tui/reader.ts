@@ -34,6 +34,8 @@ export class Reader {
   readonly #reasoning = new Map<string, { block: ReasoningBlock; began: number }>();
   #answer: AnswerBlock | undefined;
   #answerItem = "";
+  /** The last message was cut, by a crash or in mid-stream: what comes now is said anew. */
+  #cut = false;
   /** Of the model's last item. */
   #last: "reasoning" | "message" | "mcp_call" | undefined;
   /** What steers the run and lies before the model, which still answers what came before. */
@@ -122,6 +124,8 @@ export class Reader {
   }
 
   #begins(item: Item): void {
+    if (this.#cut) this.#add(new NoteBlock("Cut off there; it goes on:", "warn"));
+    this.#cut = false;
     if (item.type === "message" && item.role === "user") {
       this.steering.push(item);
       if (this.#startsAnew()) this.#takeUp();
@@ -191,6 +195,7 @@ export class Reader {
   }
 
   #done(item: Item): void {
+    if (item.type === "message" && item.role === "assistant") this.#cut = item.status === "incomplete";
     if (item.type === "reasoning") {
       const known = this.#reasoning.get(item.id);
       this.#reasoning.delete(item.id);
