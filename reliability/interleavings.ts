@@ -14,6 +14,8 @@ import { none, type Outcome, type Part, type Setting } from "./part.ts";
 import { Process, type World } from "./scheduled.ts";
 
 const IN_CI = 200;
+/** Milliseconds after which one run stands still. */
+const STANDS_STILL = 60_000;
 const ops = [
   "start",
   "effect",
@@ -53,6 +55,8 @@ class Trial {
   readonly #ids: string[] = [];
   readonly #deleted = new Set<string>();
   readonly #watched: Watched[] = [];
+  /** Each ends with its response, which may need a decision of the settling first. */
+  readonly #watching: Promise<void>[] = [];
   #lines = 0;
 
   constructor(world: World, process: Process) {
@@ -70,6 +74,7 @@ class Trial {
       }),
     );
     await this.#settle();
+    await Promise.all(this.#watching);
   }
 
   #input(op: Command["op"]): string {
@@ -93,7 +98,10 @@ class Trial {
     if (id === undefined) return;
     if (op === "goOn") return this.#start(at % 2 === 0 ? "start" : "effect", id);
     if (op === "cancel") return engine.cancel(id, "somebody wished so");
-    if (op === "watch") return this.#watch(id, at % 3 === 0 ? 1 : -1);
+    if (op === "watch") {
+      this.#watching.push(this.#watch(id, at % 3 === 0 ? 1 : -1).catch(() => undefined));
+      return;
+    }
     if (op === "steer") {
       const content = [{ type: "input_text" as const, text: "quicker" }];
       return engine.steer(id, [{ type: "message", id: "", role: "user", status: "completed", content }]);
@@ -186,11 +194,18 @@ class Trial {
 async function trial(scheduler: fc.Scheduler, commands: readonly Command[], folder: string): Promise<void> {
   const world: World = { scheduler, path: join(folder, "rotunda.db"), effects: [], held: true };
   const one = new Trial(world, await Process.begin(world));
+  const still = new AbortController();
+  // Without a timer, a run that waits for ever would end the program and say nothing of itself.
+  const tooLong = sleep(STANDS_STILL, undefined, { signal: still.signal }).then(() => {
+    throw new Error(`a run stands still; scheduled: ${scheduler.count()}`);
+  });
+  tooLong.catch(() => undefined);
   try {
-    await scheduler.waitFor(one.run(commands));
+    await scheduler.waitFor(Promise.race([one.run(commands), tooLong]));
     world.held = false;
     await one.judge();
   } finally {
+    still.abort();
     world.held = false;
     const ending = one.end();
     await scheduler.waitFor(Promise.race([ending, sleep(5_000)]));
