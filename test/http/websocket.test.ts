@@ -281,6 +281,40 @@ describe("WebSocket", () => {
     await stopped;
   });
 
+  test("a connection is open for its time: the turn that runs comes to its end, and the client is told why", async () => {
+    const script = () => ({ text: Array.from({ length: 30 }, (_, at) => `${at} `), delay: 50 });
+    const served = await serve(script, { door: { socketLife: 500 } });
+    const [idle, busy] = [await connect(served), await connect(served)];
+    const turn = await busy.turn(create("Talk"));
+    expect(answerOf(turn).status).toBe("completed");
+    for (const { closed, events } of [idle, busy]) {
+      expect(await closed).toBe(1001);
+      expect(events.at(-1)?.error?.code).toBe("websocket_connection_limit_reached");
+    }
+  });
+
+  test("a handshake that is none is a clear error; a long life is not counted as a slow answer", async () => {
+    const lines: string[] = [];
+    const served = await serve([], { door: { accessLog: true, log: (line) => lines.push(line) } });
+    const headers = { authorization: `Bearer ${served.token}`, connection: "upgrade", upgrade: "websocket" };
+    const plain = request(`${served.url}/v1/responses`, { headers }).end();
+    const [answer] = (await once(plain, "response")) as [IncomingMessage];
+    let text = "";
+    for await (const chunk of answer) text += String(chunk);
+    expect(answer.statusCode).toBe(400);
+    expect(answer.headers["sec-websocket-version"]).toBe("13");
+    expect((JSON.parse(text) as Event).error?.message).toContain("Sec-WebSocket-Key");
+    const client = await connect(served);
+    await sleep(1_500);
+    client.socket.close();
+    const logged = () => lines.map((line) => JSON.parse(line) as { status?: number; ms: number });
+    await expect.poll(() => logged().map(({ status }) => status)).toEqual([400, 101]);
+    expect(logged()[1]?.ms).toBeGreaterThan(1_400);
+    const metrics = await (await served.fetch("/metrics")).text();
+    const [, sum = "none"] = /request_duration_seconds_sum\{[^}]*\(none\)[^}]*\} (\S+)/.exec(metrics) ?? [];
+    expect(Number(sum)).toBeLessThan(1);
+  });
+
   test("what is too long closes the connection, and nothing else", async () => {
     const served = await serve([{ text: "OK" }], { door: { bodyLimit: 100_000 } });
     const [big, other] = [await connect(served), await connect(served)];

@@ -3,6 +3,7 @@ import type { App } from "../../types/app.ts";
 import type { Decision } from "../../types/approval.ts";
 import { RotundaError, toRotundaError } from "../../types/error.ts";
 import { shortId } from "../../util/ids.ts";
+import { type Origin, originsOf } from "../../util/origins.ts";
 import { outermost } from "../../util/outermost.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
@@ -16,25 +17,25 @@ export async function approvals(context: CommandContext, flags: { json?: boolean
     return 0;
   }
   if (pending.length === 0) context.streams.err("Nothing waits for an approval.\n");
+  const origins = await originsOf(
+    app,
+    pending.map(({ responseId }) => responseId),
+  );
   for (const one of pending) {
     const { out, outStyle } = context.streams;
     out(
       `${outStyle.bold(shortId(one.id))}  ${visible(one.tool)}  (response ${shortId(one.responseId)}: ${visible(one.why)})\n`,
     );
     out(`    ${visible(one.arguments)}\n`);
-    const origin = await originOf(app, one.responseId);
-    if (origin !== "") out(`    ${outStyle.dim(visible(origin))}\n`);
+    const origin = origins.get(one.responseId);
+    if (origin) out(`    ${outStyle.dim(visible(originLine(origin)))}\n`);
   }
   return 0;
 }
 
 /** What a person asked, and where: whoever answers wants to know whose question it is. */
-async function originOf(app: App, responseId: string): Promise<string> {
-  const top = await outermost(app, responseId);
-  const node = await app.store.node(top);
-  if (!node) return "";
-  const said = (await (await app.store.browsing()).excerpts([top])).get(top)?.prompt;
-  return `${said ? `asked: ${oneLine(said, 80)}  ` : ""}in ${node.workspace}, at ${node.door}`;
+function originLine({ prompt, workspace, door }: Origin): string {
+  return `${prompt ? `asked: ${oneLine(prompt, 80)}  ` : ""}in ${workspace}, at ${door}`;
 }
 
 export interface DecideFlags extends ResumeFlags {

@@ -25,7 +25,7 @@ export function ownerFilter({ identity }: RequestContext): { owner?: Owner } {
 /** Throws `not_found`: also for what was not to be stored and has ended, but for the connection that still holds it. */
 export async function ownNode(context: RequestContext, id: string): Promise<ResponseNode> {
   const node = await context.app.store.node(id);
-  const gone = node && node.settings.store === false && node.endedAt !== null && !context.held.has(id);
+  const gone = node && node.settings.store === false && node.endedAt !== null && !context.held?.has(id);
   if (!node || gone || !sees(context, node.owner)) throw new RotundaError("not_found", `there is no response ${id}`);
   return node;
 }

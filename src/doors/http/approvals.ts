@@ -7,7 +7,7 @@ import type { Approval, LearnedRule } from "../../types/approval.ts";
 import type { Elicitation } from "../../types/elicitation.ts";
 import { RotundaError, toRotundaError } from "../../types/error.ts";
 import { isId } from "../../util/ids.ts";
-import { outermost } from "../../util/outermost.ts";
+import { type Origin, originsOf } from "../../util/origins.ts";
 import { mayAdminister, ownApproval, ownerFilter } from "./access.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
@@ -15,14 +15,6 @@ import { goOn } from "./go-on.ts";
 import type { Handler } from "./routes.ts";
 import { argumentsOf } from "./speakmcp-messages.ts";
 import type { AnswerApproval, AnswerElicitation } from "./speakmcp-schemas.ts";
-
-/** Where a question comes from. */
-interface Origin {
-  /** The beginning of what a person asked, also above a sub-agent. */
-  prompt: string | null;
-  workspace: string;
-  door: string;
-}
 
 function wireApproval(approval: Approval, server: string, origin: Origin | undefined) {
   const { id, tool, responseId, why, pattern, createdAt, expiresAt, digest } = approval;
@@ -42,29 +34,15 @@ function wireApproval(approval: Approval, server: string, origin: Origin | undef
   };
 }
 
-/** By the ids of their responses; of so many questions that nobody reads them, only the first ones'. */
-async function originsOf({ app }: RequestContext, approvals: readonly Approval[]): Promise<Map<string, Origin>> {
-  const origins = new Map<string, Origin>();
-  const asked = new Map<string, string>();
-  for (const { responseId } of approvals.slice(0, MOST_ORIGINS)) {
-    if (!asked.has(responseId)) asked.set(responseId, await outermost(app, responseId));
-  }
-  const said = await (await app.store.browsing()).excerpts([...new Set(asked.values())]);
-  for (const [responseId, id] of asked) {
-    const node = await app.store.node(id);
-    if (!node) continue;
-    const { workspace, door } = node;
-    origins.set(responseId, { prompt: said.get(id)?.prompt ?? null, workspace, door });
-  }
-  return origins;
-}
-
 export const listApprovals: Handler = async (context) => {
   const pending = await context.app.store.approvals({ status: "pending", ...ownerFilter(context) });
   const tools = new Map((await context.app.engine.tools()).map((tool) => [tool.name, tool.server]));
   const now = Date.now();
   const valid = pending.filter(({ expiresAt }) => expiresAt > now);
-  const origins = await originsOf(context, valid);
+  const origins = await originsOf(
+    context.app,
+    valid.slice(0, MOST_ORIGINS).map(({ responseId }) => responseId),
+  );
   const approvals = [];
   let size = 0;
   for (const approval of valid) {
@@ -78,6 +56,7 @@ export const listApprovals: Handler = async (context) => {
 
 /** Of one listing, the oldest first: a run that asks without end must not hold up the server with its questions. */
 const MOST_LISTED = 1_000;
+/** Of so many questions that nobody reads them, only the first ones say whose they are. */
 const MOST_ORIGINS = 100;
 const MOST_CHARACTERS = 2_000_000;
 

@@ -61,8 +61,8 @@ export class RequestContext {
   answer: { status: number; body: string } | undefined;
   /** Milliseconds of the monotonic clock at which that answer was given. */
   answeredAt: number | undefined;
-  /** Ended responses that are not stored, and that this connection may still go on from. */
-  readonly held = new Set<string>();
+  /** Ended responses that are not stored, and that this connection may still go on from; most hold none. */
+  held: Set<string> | undefined;
   /** It has become a connection of another protocol. */
   switched = false;
   /** Header lines that the door adds (CORS), name and value in turn. */

@@ -1,7 +1,7 @@
 /** `/v1/models`: what can answer here. A profile is a model to any chat client. */
+import { RotundaError } from "../../types/error.ts";
 import type { ModelPrice } from "../../types/model.ts";
 import type { RequestContext } from "./context.ts";
-import { DoorError } from "./errors.ts";
 import { mayUseProfile } from "./identity.ts";
 import { PROFILE_PREFIX } from "./model-choice.ts";
 import type { Handler } from "./routes.ts";
@@ -75,7 +75,7 @@ async function oneModel(context: RequestContext, id: string): Promise<void> {
   const found = (await models(context)).find((model) => model.id === id);
   if (!found) {
     const text = `The model '${id.slice(0, 100)}' does not exist`;
-    throw new DoorError("model_not_found", text, { param: "model" });
+    throw new RotundaError("model_not_found", text);
   }
   context.json(200, found);
 }

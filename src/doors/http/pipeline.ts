@@ -170,7 +170,9 @@ export class Pipeline {
     const status = context.switched ? 101 : response.headersSent ? response.statusCode : 499;
     const milliseconds = performance.now() - context.startedAt;
     const matched = route && (route.method === request.method || request.method === "HEAD") ? route : undefined;
-    ((matched && this.#metrics.get(matched)) ?? metrics.unmatched).observe(status, milliseconds);
+    // A connection that became another protocol's was answered with its handshake, however long it lives.
+    const answering = context.switched ? (context.answeredAt ?? 0) - context.startedAt : milliseconds;
+    ((matched && this.#metrics.get(matched)) ?? metrics.unmatched).observe(status, answering);
     context.span?.end({ status, route: route?.path, gone: context.gone });
     if (!accessLog) return;
     const path = JSON.stringify(route?.path ?? (context.switched ? context.path : null));

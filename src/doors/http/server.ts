@@ -56,6 +56,8 @@ export interface HttpDoorOptions {
   timeouts?: Partial<Timeouts>;
   /** Seconds of silence after which a stream says that it still lives. Default 15. */
   streamComment?: number;
+  /** Milliseconds that a WebSocket may be open. Default: an hour. */
+  socketLife?: number;
   /** Default: what the store has counted. */
   usageToday?: UsageToday;
   /** Default: there is only the one app. */
@@ -266,7 +268,8 @@ class Door implements HttpDoor {
     const context = new RequestContext(this.services, request, response, requestIdOf(request));
     const accept = async () => {
       await this.#pipeline.admitSocket(context, "responses:write");
-      this.#webSockets ??= new (await import("./websocket.ts")).WebSockets(this.services.bodyLimit);
+      const { bodyLimit } = this.services;
+      this.#webSockets ??= new (await import("./websocket.ts")).WebSockets(bodyLimit, this.#options.socketLife);
       await this.#webSockets.accept(context, { request, socket, head });
     };
     accept()

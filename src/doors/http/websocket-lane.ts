@@ -32,6 +32,12 @@ export interface LaneParts {
   send(data: string): Promise<void>;
 }
 
+/** What a client is told of a turn that never became a response. */
+export function errorMessage(thrown: unknown, context: RequestContext): string {
+  const { status, body } = describeError(thrown, context);
+  return JSON.stringify({ type: "error", status, error: (body as { error: unknown }).error });
+}
+
 export class Lane {
   readonly #parts: LaneParts;
   #last: Promise<void> = Promise.resolve();
@@ -79,8 +85,7 @@ export class Lane {
       else await this.#hold(undefined);
     } catch (thrown) {
       await this.#failed(from).catch(() => undefined);
-      const { status, body } = describeError(thrown, context);
-      await send(JSON.stringify({ type: "error", status, error: (body as { error: unknown }).error }));
+      await send(errorMessage(thrown, context));
     }
   }
 
@@ -129,9 +134,12 @@ export class Lane {
     const { context } = this.#parts;
     const before = this.#held;
     this.#held = id;
-    if (id !== undefined) context.held.add(id);
+    if (id !== undefined) {
+      context.held ??= new Set();
+      context.held.add(id);
+    }
     if (before === undefined || before === id) return;
-    context.held.delete(before);
+    context.held?.delete(before);
     await eraseUnstored(context, before);
   }
 }

@@ -12,15 +12,15 @@ import { type WebSocket, WebSocketServer } from "ws";
 import { RotundaError } from "../../types/error.ts";
 import type { Json, JsonObject } from "../../types/json.ts";
 import type { RequestContext } from "./context.ts";
-import { DoorError, describeError } from "./errors.ts";
+import { DoorError } from "./errors.ts";
 import { isInForce } from "./identity.ts";
 import { parseJsonBody } from "./json-body.ts";
 import { createResponse } from "./responses-schemas.ts";
 import { wrong } from "./responses-tools.ts";
 import { checkBody } from "./validate.ts";
-import { Lane, type Turn } from "./websocket-lane.ts";
+import { errorMessage, Lane, type Turn } from "./websocket-lane.ts";
 
-/** Milliseconds; OpenAI's own limit. */
+/** Milliseconds; the limit that OpenAI has. */
 const LIFE = 3_600_000;
 const PING = 20_000;
 const LOOK = 1_000;
@@ -42,21 +42,19 @@ interface Handshake {
   head: Buffer;
 }
 
-export interface WebSocketOptions {
-  /** Milliseconds that a connection may be open. Default: an hour. */
-  life?: number;
-}
-
 export class WebSockets {
   readonly #server: WebSocketServer;
   readonly #open = new Set<Connection>();
   /** Of connections that have gone, and whose responses still end or are erased. */
   readonly #leaving = new Set<Promise<void>>();
+  /** What to do where the library finds that a handshake is none. */
+  readonly #refusals = new WeakMap<IncomingMessage, (why: string) => void>();
   readonly #life: number;
   #timer: NodeJS.Timeout | undefined;
   #looking = false;
 
-  constructor(bodyLimit: number, { life = LIFE }: WebSocketOptions = {}) {
+  /** `life`: milliseconds that a connection may be open. Default: an hour. */
+  constructor(bodyLimit: number, life = LIFE) {
     this.#life = life;
     this.#server = new WebSocketServer({
       noServer: true,
@@ -65,28 +63,34 @@ export class WebSockets {
       autoPong: false,
       handleProtocols: () => false,
     });
+    this.#server.on("wsClientError", (error, _socket, request) => this.#refusals.get(request)?.(error.message));
   }
 
   /**
    * Takes over the socket of a handshake that was found in order. Resolves when the connection has gone. Throws
-   * `rate_limited`, `shutting_down` while it can still be answered.
+   * `rate_limited`, `shutting_down`, `usage` while it can still be answered.
    */
   async accept(context: RequestContext, { request, socket, head }: Handshake): Promise<void> {
     if (context.services.draining) throw new RotundaError("shutting_down", "The server is shutting down.");
     // Whoever has gone already would never be heard to go.
     if (socket.destroyed) return;
     const free = context.services.streams.reserve(context.identity);
-    context.response.detachSocket(socket);
-    context.switched = true;
-    await new Promise<void>((resolve) => {
-      // A handshake that is none is answered by the library, and the socket closed.
-      const refused = () => {
+    await new Promise<void>((resolve, reject) => {
+      const left = () => {
         free();
         resolve();
       };
-      socket.once("close", refused);
+      socket.once("close", left);
+      this.#refusals.set(request, (why) => {
+        socket.off("close", left);
+        free();
+        reject(new DoorError("usage", `${why}.`, { headers: { "sec-websocket-version": "13" } }));
+      });
       this.#server.handleUpgrade(request, socket, head, (webSocket) => {
-        socket.off("close", refused);
+        socket.off("close", left);
+        context.response.detachSocket(socket);
+        context.switched = true;
+        context.answeredAt = performance.now();
         const connection = new Connection(context, webSocket, socket, this.#life);
         this.#open.add(connection);
         this.#timer ??= setInterval(() => this.#look(), LOOK).unref();
@@ -95,9 +99,9 @@ export class WebSockets {
           if (this.#open.size === 0) clearInterval(this.#timer);
           if (this.#open.size === 0) this.#timer = undefined;
           free();
-          const left = connection.closed().catch(() => undefined);
-          this.#leaving.add(left);
-          left.finally(() => this.#leaving.delete(left)).then(resolve, resolve);
+          const closed = connection.closed().catch(() => undefined);
+          this.#leaving.add(closed);
+          closed.finally(() => this.#leaving.delete(closed)).then(resolve, resolve);
         });
       });
     });
@@ -306,8 +310,7 @@ class Connection {
   }
 
   async #refuse(thrown: unknown): Promise<undefined> {
-    const { status, body } = describeError(thrown, this.context);
-    await this.#send(JSON.stringify({ type: "error", status, error: (body as { error: unknown }).error }));
+    await this.#send(errorMessage(thrown, this.context));
   }
 
   /** One message. Resolves when there is room for more, or nobody to tell. */

@@ -5,10 +5,10 @@
  * Invariant: it only reads, and of files only those of the response's own directory, up to a bound.
  */
 import type { App } from "../../types/app.ts";
+import { type Origin, originsOf } from "../../util/origins.ts";
 import { openInside, PathError } from "../../util/workspace-path.ts";
 import type { Ask } from "./asks.ts";
 import { changeOf, comparedWith, type FileNow } from "./change.ts";
-import { textOf } from "./reader.ts";
 import type { Session } from "./session.ts";
 
 /** Bytes of a file up to which a change is shown against it. */
@@ -17,15 +17,6 @@ const LARGEST = 1_000_000;
 export interface AskContext {
   file?: FileNow;
   origin?: Origin;
-}
-
-/** Where a question comes from. */
-export interface Origin {
-  /** What was asked of the model. */
-  said: string;
-  /** Absolute path. */
-  directory: string;
-  door: string;
 }
 
 type ApprovalAsk = Extract<Ask, { kind: "approval" }>;
@@ -45,19 +36,8 @@ async function contextOf(app: App, ask: ApprovalAsk): Promise<AskContext> {
   const { responseId, tool, arguments: given } = ask.approval;
   const node = await app.store.node(responseId);
   const context: AskContext = {};
-  if (node && ask.elsewhere) {
-    let top = node;
-    for (let caller = top.caller; caller; caller = top.caller) {
-      const above = await app.store.node(caller.responseId);
-      if (!above) break;
-      top = above;
-    }
-    const entries = (await app.store.get(top.id))?.entries ?? [];
-    const said = entries.flatMap(({ side, item }) =>
-      side === "input" && item.type === "message" ? [textOf(item)] : [],
-    );
-    context.origin = { said: said.join(" "), directory: top.workspace, door: top.door };
-  }
+  const origin = ask.elsewhere ? (await originsOf(app, [responseId])).get(responseId) : undefined;
+  if (origin) context.origin = origin;
   const change = changeOf(tool, given);
   if (node && change) context.file = await fileNow(node.workspace, change.path);
   return context;

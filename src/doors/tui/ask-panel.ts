@@ -7,8 +7,9 @@
  */
 import { Input, matchesKey, visibleWidth, wrapTextWithAnsi } from "@earendil-works/pi-tui";
 import type { Decision } from "../../types/approval.ts";
+import type { Origin } from "../../util/origins.ts";
 import { visible } from "../../util/text.ts";
-import type { AskContext, Origin } from "./ask-context.ts";
+import type { AskContext } from "./ask-context.ts";
 import type { Ask } from "./asks.ts";
 import type { Canvas } from "./block.ts";
 import { pretty } from "./call-block.ts";
@@ -190,10 +191,10 @@ function changed(change: Change, tool: string, file: FileNow | undefined, inner:
 /** Whose question it is, where it is none of this screen's. */
 function originLines(origin: Origin | undefined, look: Look): string[] {
   if (!origin) return [];
-  const said = cleanLine(origin.said, 120) || "(no text)";
+  const said = cleanLine(origin.prompt ?? "", 120) || "(no text)";
   return [
     `${look.dim("of another conversation:")} ${look.bold(said)}`,
-    look.dim(`${clean(origin.directory)} · door: ${clean(origin.door)}`),
+    look.dim(`${clean(origin.workspace)} · door: ${clean(origin.door)}`),
   ];
 }
 
