@@ -14,7 +14,6 @@
 import {
   lstatSync,
   mkdirSync,
-  readdirSync,
   readFileSync,
   readlinkSync,
   realpathSync,
@@ -26,6 +25,7 @@ import {
 } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
+import { namesIn, secretPaths } from "./secret-paths.ts";
 import { CONTROL_FILES, EDITOR_FILES, errorCode, isWithin, START_FILES } from "./workspace-path.ts";
 
 /** What to run and what it may touch. Paths are absolute. */
@@ -64,23 +64,6 @@ export interface MountPlan {
   release(): void;
 }
 
-/** Below a home directory: keys, tokens, passwords, cookies and the state of Rotunda and its siblings. */
-const SECRETS: readonly string[] = [
-  ...[".ssh", ".aws", ".gnupg", ".azure", ".kube", ".docker", ".netrc", ".pypirc", ".git-credentials", ".pgpass"],
-  ...[".my.cnf", ".vault-token", ".password-store", ".terraform.d", ".mozilla", ".polybrain.yaml", ".boto", ".s3cfg"],
-  ...[
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-    ".m2/settings.xml",
-    ".gradle/gradle.properties",
-  ],
-  ...[".claude/.credentials.json", ".claude.json", ".codex/auth.json", ".config/git/credentials", ".config/gcloud"],
-  ...[".config/rotunda", ".config/finta", ".config/app.speakmcp", ".config/gh", ".config/hub", ".config/op"],
-  ...[".config/google-chrome", ".config/chromium", ".local/share/keyrings", ".local/share/speakmcp"],
-  ...[".local/share/rotunda", ".local/state/rotunda", ".local/share/containers", ".mcp-auth"],
-];
-const SYSTEM_SECRETS = "/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/ssl/private /etc/rotunda".split(" ");
 /** Of `/run`, which otherwise holds the sockets of every daemon: what names are resolved by, and NixOS. */
 const RUN_KEPT = "systemd/resolve NetworkManager resolvconf current-system booted-system opengl-driver".split(" ");
 
@@ -141,34 +124,6 @@ function existing(path: string): string | undefined {
     return realpathSync(path);
   } catch {
     return undefined;
-  }
-}
-
-function secretPaths(allHomes: boolean): string[] {
-  const { XDG_CONFIG_HOME, XDG_STATE_HOME, ROTUNDA_HOME } = process.env;
-  const homes = [homedir()];
-  if (allHomes) homes.push("/root", ...list("/home").map((name) => `/home/${name}`));
-  const paths = homes.flatMap((home) => SECRETS.map((name) => join(home, name)));
-  for (const home of homes) if (holdsToken(join(home, ".npmrc"))) paths.push(join(home, ".npmrc"));
-  for (const folder of [XDG_CONFIG_HOME, XDG_STATE_HOME]) if (folder) paths.push(join(folder, "rotunda"));
-  if (ROTUNDA_HOME) paths.push(ROTUNDA_HOME);
-  return [...paths, ...SYSTEM_SECRETS];
-}
-
-function list(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
-  }
-}
-
-/** npm needs its settings, so they are hidden only where they hold a token. */
-function holdsToken(path: string): boolean {
-  try {
-    return /_auth|_password|token/i.test(readFileSync(path, "utf8"));
-  } catch {
-    return false;
   }
 }
 
@@ -239,7 +194,7 @@ function guard(workspace: string, absentToo: boolean): { guards: Guard[]; releas
     protect(join(git, "hooks"), null);
     protect(join(git, "config"), "");
     if (redirected) protect(redirect, "");
-    for (const name of list(join(git, "modules"))) {
+    for (const name of namesIn(join(git, "modules"))) {
       for (const part of ["hooks", "config"]) {
         if (present(join(git, "modules", name, part))) protect(join(git, "modules", name, part), "");
       }
@@ -329,7 +284,7 @@ export function isPlaceholder(path: string): boolean {
 function mountedElsewhere(): Set<string> {
   const seen = new Set([namespaceOf("self")]);
   const paths = new Set<string>();
-  for (const pid of list("/proc")) {
+  for (const pid of namesIn("/proc")) {
     if (!/^\d/.test(pid)) continue;
     const namespace = namespaceOf(pid);
     if (namespace === undefined || seen.has(namespace)) continue;
