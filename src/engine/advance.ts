@@ -6,7 +6,6 @@
  * would leave it.
  */
 import { RotundaError, toRotundaError } from "../types/error.ts";
-import type { Entry, Usage } from "../types/item.ts";
 import type { Model, ToolDefinition } from "../types/model.ts";
 import type { Profile } from "../types/profile.ts";
 import type { EndedStatus, Limits } from "../types/response.ts";
@@ -28,6 +27,7 @@ import type { Run, Stop } from "./run.ts";
 import { beginSpan } from "./spans.ts";
 import { RETURNED } from "./text.ts";
 import { narrowed, TOOL_SEARCH_ABOVE } from "./tool-search.ts";
+import { usageOf } from "./usage.ts";
 
 export interface AdvanceSupport extends Pick<CallSupport, "delegate" | "readOutput" | "askPerson"> {
   history: History;
@@ -122,8 +122,9 @@ async function loop(
         run.patch({ error: leave });
         return "waiting";
       }
-      const stop = await ask(parts, run, step, { ...support, ...setting, ...shown, deadline, ...leave });
+      const stop = await ask(parts, run, step, { ...support, ...setting, ...shown, deadline, leave });
       leave.settle();
+      if (stop === "waiting") return stop;
       const longer = stop && (await compactor.after(stop, shown.definitions));
       if (longer && longer !== "again") return longer;
       if (stop && !longer) return stop;
@@ -221,27 +222,6 @@ async function tokensBelow(parts: EngineParts, id: string): Promise<number> {
     tokens += child.usage.total_tokens + (await tokensBelow(parts, child.id));
   }
   return tokens;
-}
-
-export function usageOf(output: readonly Entry[]): Usage {
-  const total: Usage = {
-    input_tokens: 0,
-    output_tokens: 0,
-    total_tokens: 0,
-    input_tokens_details: { cached_tokens: 0 },
-    output_tokens_details: { reasoning_tokens: 0 },
-  };
-  for (const { meta } of output) {
-    const { usage } = meta;
-    if (!usage) continue;
-    total.input_tokens += usage.input_tokens;
-    total.output_tokens += usage.output_tokens;
-    total.total_tokens += usage.total_tokens;
-    total.input_tokens_details.cached_tokens += usage.input_tokens_details.cached_tokens;
-    total.output_tokens_details.reasoning_tokens += usage.output_tokens_details.reasoning_tokens;
-    if (usage.cost !== undefined) total.cost = (total.cost ?? 0) + usage.cost;
-  }
-  return total;
 }
 
 /** Left as it is, for whoever goes on with it. */

@@ -11,8 +11,6 @@ import {
   type HistoryNode,
   type Model,
   ModelError,
-  type ModelEvent,
-  type ModelPrice,
   type ModelRequest,
   type ToolDefinition,
 } from "../types/model.ts";
@@ -21,6 +19,7 @@ import type { Tool } from "../types/tool.ts";
 import { newId } from "../util/ids.ts";
 import { AgentCalls } from "./agent-calls.ts";
 import { Answer, closeText } from "./answer.ts";
+import { BudgetReached, type Leave } from "./budget.ts";
 import type { CallSupport } from "./call-tools.ts";
 import { CHARACTERS_OF_A_TOKEN, lengthOf } from "./compact-size.ts";
 import { charactersOf, compacted } from "./compacted.ts";
@@ -31,6 +30,7 @@ import { effectiveMode, isReadOnly } from "./prepare.ts";
 import { FINAL, instructionsOf, NUDGE } from "./prompt.ts";
 import type { Run, Stop } from "./run.ts";
 import { streamOf } from "./spans.ts";
+import { priced } from "./usage.ts";
 
 type AskStep = Extract<Step, { kind: "ask" }>;
 
@@ -48,12 +48,16 @@ export interface AskSupport {
   /** Milliseconds since the epoch. */
   deadline: number;
   askPerson: CallSupport["askPerson"];
-  /** Counts what the call has used. */
-  settle(): void;
+  leave: Leave;
 }
 
 /** Null: go on with the next step. A `Stop`: the response ends so. */
-export async function ask(parts: EngineParts, run: Run, step: AskStep, support: AskSupport): Promise<Stop | null> {
+export async function ask(
+  parts: EngineParts,
+  run: Run,
+  step: AskStep,
+  support: AskSupport,
+): Promise<Stop | "waiting" | null> {
   const current = support.history.current(run);
   const path = compacted([...support.above, current]);
   const hasResults = current.entries.some(isCall);
@@ -75,9 +79,9 @@ async function askOnce(
   support: AskSupport,
   path: readonly HistoryNode[],
   hasResults: boolean,
-): Promise<Stop | null | "rejected"> {
+): Promise<Stop | "waiting" | "rejected" | null> {
   const clientTools = new Map((run.node.settings.clientTools ?? []).map((tool) => [tool.name, tool]));
-  const { offered, model } = support;
+  const { offered, model, leave } = support;
   const answer = new Answer(run, {
     turn: step.turn,
     modelKey: model.key,
@@ -91,12 +95,12 @@ async function askOnce(
   const agent = model.agent ? new AgentCalls(parts, run, support, answer) : undefined;
   try {
     for await (const given of streamOf(parts, run, model, request)) {
-      const event = given.type === "finish" ? priced(given, model.price) : given;
+      const event = given.type === "finish" ? priced(given, leave.model.price) : given;
       if (event.type === "finish") {
         if (agent) await agent.finish(event);
         else answer.finish(event);
         // In the same commit as the answer.
-        support.settle();
+        leave.settle();
         return null;
       }
       if (agent) await agent.write(event);
@@ -108,8 +112,12 @@ async function askOnce(
   } catch (thrown) {
     if (run.failure) throw run.failure;
     if (agent) await agent.cut();
-    else answer.cut(answer.begun ? cutUsage(model, request, answer.characters) : undefined);
+    else answer.cut(answer.begun ? cutUsage(leave.model, request, answer.characters) : undefined);
     if (run.stopped) return run.stopped;
+    if (thrown instanceof BudgetReached) {
+      run.patch({ error: thrown.error });
+      return "waiting";
+    }
     const error = toRotundaError(thrown);
     const { begun } = agent ?? answer;
     if (error.code === "upstream_bad_request" && hasResults && !begun) return "rejected";
@@ -131,17 +139,6 @@ function cutUsage(model: Model, request: ModelRequest, characters: number): Usag
     output_tokens_details: { reasoning_tokens: 0 },
   };
   return priced({ type: "finish", reason: "stop", usage }, model.price).usage;
-}
-
-type FinishEvent = Extract<ModelEvent, { type: "finish" }>;
-
-/** What the call has cost, where the endpoint does not say. */
-export function priced(event: FinishEvent, price: ModelPrice | undefined): FinishEvent {
-  const { usage } = event;
-  if (!price || !usage || usage.cost !== undefined) return event;
-  const { cached_tokens: cached } = usage.input_tokens_details;
-  const input = (usage.input_tokens - cached) * price.input + cached * (price.cached ?? price.input);
-  return { ...event, usage: { ...usage, cost: (input + usage.output_tokens * price.output) / 1_000_000 } };
 }
 
 function failure(parts: EngineParts, thrown: ReturnType<typeof toRotundaError>, begun: boolean): Stop {
@@ -184,6 +181,7 @@ function requestOf(
     cacheKey: support.above[0]?.responseId ?? node.id,
     deadline: support.deadline,
     onRetry: (text) => notify(parts, run, text),
+    instead: support.leave.instead,
     ...(model.agent && { agent: agentSetting(parts, run, profile) }),
   };
 }

@@ -14,11 +14,11 @@ import { askedOf } from "../util/asked.ts";
 import { newId } from "../util/ids.ts";
 import { oneLine } from "../util/text.ts";
 import { mayHaveSkippedItsTurn } from "../util/turns.ts";
-import { usageOf } from "./advance.ts";
 import { type CallEntry, isCall } from "./next.ts";
 import type { Room } from "./room.ts";
 import type { Run } from "./run.ts";
 import { textsOf } from "./text.ts";
+import { usageOf } from "./usage.ts";
 
 /** Whether an owner may see what belongs to another: only whoever holds the machine may. */
 function mayUse(owner: Owner, of: Owner): boolean {

@@ -14,16 +14,17 @@ import {
   type Spent,
   usedUp,
 } from "../types/budget.ts";
+import { RotundaError } from "../types/error.ts";
 import type { Model } from "../types/model.ts";
 import type { Profile } from "../types/profile.ts";
 import type { ResponseError, ResponseNode } from "../types/response.ts";
 import { configured } from "../util/configured-budget.ts";
 import { KeyedLock } from "../util/keyed-lock.ts";
-import { usageOf } from "./advance.ts";
 import type { History } from "./history.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Run } from "./run.ts";
 import { Turnstile } from "./turnstile.ts";
+import { usageOf } from "./usage.ts";
 
 /** Tokens that a first call is taken to use; later ones: as much as the one before. */
 const FIRST_CALL = 1_000;
@@ -32,10 +33,28 @@ const AGAIN = 200;
 /** Milliseconds for which it is believed that nobody has set a budget. */
 const KNOWN = 1_000;
 
-/** What was reserved for one call. */
-export interface Allowance {
+/** What was reserved. */
+interface Allowance {
   /** Counts what was used since, with what is stored next. The first call counts. */
   settle(): void;
+}
+
+/** Leave for one call of a model, and who answers it. */
+export interface Leave extends Allowance {
+  /** The model, or the last one that was asked instead. */
+  readonly model: Model;
+  /** Another one is asked: leave for it is had first. Rejects with `BudgetReached`. */
+  instead(other: Model): Promise<void>;
+}
+
+/** A budget that was found used up in the midst of a call. */
+export class BudgetReached extends RotundaError {
+  readonly error: ResponseError;
+
+  constructor(error: ResponseError) {
+    super("budget_reached", error.message);
+    this.error = error;
+  }
 }
 
 const FREE: Allowance = { settle: () => undefined };
@@ -63,10 +82,27 @@ export class BudgetGate {
   }
 
   /** Leave for one model call; an error: that budget is used up. Waits where others are under way. */
-  forCall(run: Run, { profile, model }: { profile: Profile; model: Model }): Promise<Allowance | ResponseError> {
+  async forCall(run: Run, { profile, model }: { profile: Profile; model: Model }): Promise<Leave | ResponseError> {
     const last = run.output.findLast(({ meta }) => meta.usage !== undefined)?.meta.usage;
     const amount = { tokens: last?.total_tokens ?? FIRST_CALL, cost: last?.cost ?? 0, agents: 0 };
-    return this.#ask(run, profile, model, amount);
+    const first = await this.#ask(run, profile, model, amount);
+    if ("code" in first) return first;
+    let allowance = first;
+    const leave = {
+      model,
+      settle: () => allowance.settle(),
+      instead: async (other: Model) => {
+        // Whoever was asked so far has used nothing, and need not be waited for any longer.
+        allowance.settle();
+        const next = await this.#ask(run, profile, other, amount);
+        if ("code" in next) throw new BudgetReached(next);
+        allowance = next;
+        leave.model = other;
+        // It was stopped while it stood in line.
+        run.signal.throwIfAborted();
+      },
+    };
+    return leave;
   }
 
   /** Leave for one sub-agent of a response. It counts before the next one is asked for. */

@@ -11,8 +11,7 @@ import type { Compaction, CompactionItem, Place, Usage } from "../types/item.ts"
 import type { HistoryNode, Model, ModelEvent, ModelRequest, ToolDefinition } from "../types/model.ts";
 import type { Profile } from "../types/profile.ts";
 import { newId } from "../util/ids.ts";
-import { priced } from "./ask.ts";
-import type { BudgetGate } from "./budget.ts";
+import { type BudgetGate, BudgetReached, type Leave } from "./budget.ts";
 import {
   answeredCount,
   countSaid,
@@ -32,6 +31,7 @@ import type { EngineParts } from "./parts.ts";
 import type { Run, Stop } from "./run.ts";
 import { streamOf } from "./spans.ts";
 import { summarise } from "./summary.ts";
+import { priced } from "./usage.ts";
 
 export interface CompactSupport {
   profile: Profile;
@@ -319,11 +319,16 @@ export class Compactor {
       window: model === own ? window : (model.contextWindow ?? window),
       cacheKey: above[0]?.responseId ?? id,
       onRetry: (why) => this.#tell("warn", why),
-      stream: (asked) => this.#streamOf(model, asked),
+      stream: (asked) => this.#streamOf(model, asked, leave),
     }).catch((thrown: unknown) => {
       leave.settle();
+      if (thrown instanceof BudgetReached) return thrown;
       throw thrown;
     });
+    if (summary instanceof BudgetReached) {
+      this.#run.patch({ error: summary.error });
+      return "waiting";
+    }
     const { text, usage } = summary;
     const real = gone.filter(({ standsIn }) => !standsIn);
     const [first] = real;
@@ -338,9 +343,10 @@ export class Compactor {
     return undefined;
   }
 
-  async *#streamOf(model: Model, request: ModelRequest): AsyncIterable<ModelEvent> {
-    for await (const event of streamOf(this.#parts, this.#run, model, request)) {
-      yield event.type === "finish" ? priced(event, model.price) : event;
+  async *#streamOf(model: Model, request: ModelRequest, leave: Leave): AsyncIterable<ModelEvent> {
+    const { instead } = leave;
+    for await (const event of streamOf(this.#parts, this.#run, model, { ...request, instead })) {
+      yield event.type === "finish" ? priced(event, leave.model.price) : event;
     }
   }
 

@@ -44,6 +44,7 @@ async function* streamChain(
     } catch (thrown) {
       if (yielded || !next || !(thrown instanceof RotundaError) || !outOfReach.has(thrown.code)) throw thrown;
       request.onRetry?.(`${thrown.message}; asking model "${next.id}" instead of "${model.id}"`);
+      await request.instead?.(next);
     }
   }
 }

@@ -114,6 +114,8 @@ export interface ModelRequest {
   trace?: TraceContext;
   /** Called for each retry and its reason. */
   onRetry?(text: string): void;
+  /** Called before another model is asked instead; nothing of an answer was yielded. What it rejects with ends the call. */
+  instead?(other: Model): Promise<void>;
   /** Set for models with `agent`; `instructions` are then the caller's and the profile's own only. */
   agent?: AgentSetting;
 }

@@ -2,9 +2,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { createEngine } from "../../src/engine/engine.ts";
+import { withFallback } from "../../src/models/fallback.ts";
 import { createBuiltinTools } from "../../src/tools/builtin.ts";
 import type { BudgetConfig } from "../../src/types/budget.ts";
-import type { ModelEvent } from "../../src/types/model.ts";
+import { ModelError, type ModelEvent } from "../../src/types/model.ts";
 import type { ResponseNode } from "../../src/types/response.ts";
 import { detectSandbox } from "../../src/util/sandbox.ts";
 import { runningIn } from "../store/support.ts";
@@ -235,5 +236,76 @@ describe("calls at once", () => {
       kind: "busy",
       key: "model/scripted",
     });
+  });
+});
+
+describe("a model that is asked instead", () => {
+  const down = () =>
+    modelOf(
+      [
+        // biome-ignore lint/correctness/useYield: it is out of reach before it says anything.
+        async function* () {
+          throw new ModelError("upstream_unreachable", "nobody is there");
+        },
+      ],
+      "first",
+    );
+
+  test("counts for itself: its tokens, its price, its budget", async () => {
+    const second = { ...modelOf([using(say("done"), 1_000)], "second"), price: { input: 5, output: 5 } };
+    const model = withFallback({ ...down(), price: { input: 1, output: 1 } }, [second]);
+    const budgets: BudgetConfig[] = [
+      { for: "model/first", tokens: 500 },
+      { for: "model/second", tokens: 1_500 },
+      { for: "all", tokens: 100_000 },
+    ];
+    const { engine, store } = await engineWith({ model, budgets });
+    for (const cost of [0.005, 0.005]) {
+      expect(await engine.wait((await engine.start(ask())).id)).toMatchObject({ status: "completed", usage: { cost } });
+    }
+    const third = await engine.wait((await engine.start(ask())).id);
+    expect(third).toMatchObject({ status: "waiting", error: { code: "budget_reached", budget: "model/second" } });
+    const spent = new Map((await store.budgets(Date.now())).map(({ key, spent: { tokens } }) => [key, tokens]));
+    expect([spent.get("model/first"), spent.get("model/second"), spent.get("all")]).toEqual([0, 2_000, 2_000]);
+    await store.saveBudget("model/second", { tokens: 10_000 }, "total", Date.now());
+    await engine.upkeep.goOnWithinBudget(third.id);
+    expect((await engine.wait(third.id)).status).toBe("completed");
+  });
+
+  test("is asked by as many at once as it takes, and leaves its place to the first one's next call", async () => {
+    const state = { now: 0, most: 0 };
+    const answer: Answer = async function* () {
+      state.most = Math.max(state.most, ++state.now);
+      await sleep(20);
+      state.now--;
+      yield* say("done");
+    };
+    const second = { ...modelOf([answer], "second"), maxConcurrent: 2 };
+    const model = withFallback({ ...down(), maxConcurrent: 4 }, [second]);
+    const { engine, store } = await engineWith({ model });
+    const ids = await Promise.all(Array.from({ length: 8 }, async () => (await engine.start(ask())).id));
+    for (const id of ids) expect((await engine.wait(id)).status).toBe("completed");
+    expect(state.most).toBe(2);
+    const { id: responseId } = await runningIn(store);
+    const amount = { tokens: 0, cost: 0, agents: 0 };
+    for (const key of ["model/first", "model/second"]) {
+      expect(await store.reserve({ responseId, holds: [{ key, calls: 1 }], amount }, FOREVER)).toEqual({
+        kind: "reserved",
+      });
+    }
+  });
+
+  test("is not asked by who was stopped while it stood in line for it", async () => {
+    const second = { ...modelOf([using(say("done"), 1)], "second"), maxConcurrent: 1 };
+    const model = withFallback(down(), [second]);
+    const { engine, store } = await engineWith({ model });
+    const { id: responseId } = await runningIn(store);
+    const amount = { tokens: 0, cost: 0, agents: 0 };
+    await store.reserve({ responseId, holds: [{ key: "model/second", calls: 1 }], amount }, FOREVER);
+    const { id } = await engine.start(ask());
+    await sleep(100);
+    await engine.cancel(id, "no longer wanted");
+    expect((await engine.wait(id)).status).toBe("cancelled");
+    expect(second.requests).toHaveLength(0);
   });
 });
