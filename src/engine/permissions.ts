@@ -45,6 +45,7 @@ export async function judge(asked: Question): Promise<Verdict> {
   const { tool, subject } = question;
   const denied = byRules("deny", question);
   if (denied) return denied;
+  if (tool.confined && subject.inside === false) return { effect: "deny", why: OUTSIDE, byRule: false };
   if (question.readOnly && subject.commands !== undefined && (await question.sandbox()) === "none") return NO_WALL;
   const asks = byRules("ask", question);
   if (asks) return asks;
@@ -57,6 +58,9 @@ export async function judge(asked: Question): Promise<Verdict> {
   const bound = question.readOnly && tool.access === "write";
   return (bound ? undefined : byRules("allow", question)) ?? byMode(question);
 }
+
+const OUTSIDE =
+  "it lies outside the workspace, which the file tools do not leave (a command in the sandbox may read it)";
 
 /** Why it asks about a command that no pattern can be held against. */
 export const UNREADABLE_COMMAND = "the command line cannot be parsed, and there are rules about commands";

@@ -36,6 +36,7 @@ export const editTool: Tool = {
   description:
     "Replaces exact pieces of text in a file of the workspace. Each old_string must occur exactly once, unless replace_all is set. Edits are made in order, each on the result of the one before; if one of them fails, the file stays as it was.",
   access: "write",
+  confined: true,
   repeatable: false,
   advice:
     "Read the file first and copy old_string from it, with its exact spaces and line breaks. Take just enough surrounding lines to make it unique. Give all changes of one file in one call.",

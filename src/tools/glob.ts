@@ -21,6 +21,7 @@ export function createGlobTool(options: SearchOptions): Tool {
     serverName: "glob",
     description: `Finds files by a path pattern and answers their paths, sorted and relative to the workspace (at most ${MAX_FILES}). \`*\` and \`?\` stand for characters of a name, \`**\` for any folders, \`{a,b}\` for either: \`src/**/*.{ts,tsx}\`. What .gitignore excludes, .git and node_modules are left out.`,
     access: "read",
+    confined: true,
     repeatable: true,
     parallel: true,
     advice:

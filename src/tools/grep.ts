@@ -33,6 +33,7 @@ export function createGrepTool(options: SearchOptions): Tool {
     serverName: "grep",
     description: `Searches the contents of the workspace's text files by a regular expression (Rust syntax: no look-around, no back-references) and answers path:line:text, at most ${MAX_LINES} lines. What .gitignore excludes, .git and node_modules are left out unless path names them.`,
     access: "read",
+    confined: true,
     repeatable: true,
     parallel: true,
     advice:

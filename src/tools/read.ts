@@ -43,6 +43,7 @@ export const readTool: Tool = {
   description:
     "Reads text files of the workspace: up to 8 in one call, each whole or by lines. Line numbers begin at 1; `from` alone reads to the end, `to` alone from the beginning.",
   access: "read",
+  confined: true,
   repeatable: true,
   parallel: true,
   advice:

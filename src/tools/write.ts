@@ -19,6 +19,7 @@ export const writeTool: Tool = {
   description:
     "Creates a file of the workspace with the given content, or replaces it as a whole. Missing folders are made.",
   access: "write",
+  confined: true,
   repeatable: false,
   advice:
     "Use write for new files and for complete rewrites; change a part of a file with edit. Read an existing file before you replace it, and give the whole content: nothing of the old one stays.",

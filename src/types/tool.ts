@@ -90,6 +90,8 @@ export interface Tool {
   readonly access: Access;
   /** It manages Rotunda itself: offered to a model only where the profile names it, and over remote doors only to admins. */
   readonly admin?: true;
+  /** It never leaves the workspace, whatever is allowed: a call that would is refused, and nobody is asked. */
+  readonly confined?: true;
   /** Calls of one answer may run beside each other. Default: true for `read`. */
   readonly parallel?: boolean;
   /** May be started again when its outcome is unknown. Only our own code and configuration may say so. Default: true for `read` by our word. */

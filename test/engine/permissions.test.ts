@@ -141,6 +141,15 @@ describe("modes decide what no rule names", () => {
     expect((await ask({ tool: write, mode: "accept-edits", subject: paths("/etc/passwd") })).effect).toBe("ask");
   });
 
+  test("nobody is asked for what a tool would refuse all the same: one that never leaves the workspace", async () => {
+    const tool = { ...read, confined: true as const };
+    for (const mode of ["ask", "auto", "plan"] as const) {
+      const rules = { allow: ["read(/etc/**)"] };
+      expect((await ask({ tool, mode, subject: paths("/etc/passwd") }, rules)).effect).toBe("deny");
+    }
+    expect((await ask({ tool, subject: paths("/work/x") })).effect).toBe("allow");
+  });
+
   test("B11 a read-only agent writes nothing, whatever is allowed; its shell needs the sandbox", async () => {
     const readOnly = { readOnly: true, mode: "auto" } as const;
     expect((await ask({ ...readOnly, tool: write, subject: paths("/work/x") }, { allow: ["write"] })).effect).toBe(

@@ -63,3 +63,14 @@ test("a folder of them that was chosen as the workspace is worked in", async () 
   const workspace = join(home, ".docker");
   expect((await call("read", { files: [{ file_path: "config.json" }] }, workspace)).text).toContain("mine");
 });
+
+test("the tools for files say that they never leave the workspace", () => {
+  const tools = createBuiltinTools({ sandbox: () => detectSandbox("none"), profiles: [] });
+  expect(tools.filter(({ confined }) => confined).map(({ name }) => name)).toEqual([
+    "read",
+    "write",
+    "edit",
+    "glob",
+    "grep",
+  ]);
+});
