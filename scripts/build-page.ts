@@ -10,7 +10,6 @@ import { basename, join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { build, type Metafile } from "esbuild";
 
-const FOLDER = "dist/page";
 /** Bytes of compressed script (brotli) for the first view. */
 const MOST = 60_000;
 const ENTRY = "src/page/main.tsx";
@@ -23,12 +22,13 @@ export interface PageSize {
   style: number;
 }
 
-export async function buildPage(): Promise<PageSize> {
-  rmSync(FOLDER, { recursive: true, force: true });
-  mkdirSync(FOLDER, { recursive: true });
+/** Into this folder, which is emptied first. Throws where the first view needs too much. */
+export async function buildPage(folder: string): Promise<PageSize> {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
   const { metafile } = await build({
     entryPoints: [ENTRY, STYLE],
-    outdir: FOLDER,
+    outdir: folder,
     entryNames: "[name]-[hash]",
     chunkNames: "chunk-[hash]",
     bundle: true,
@@ -45,12 +45,12 @@ export async function buildPage(): Promise<PageSize> {
   });
   const script = outputOf(metafile, ENTRY);
   const style = outputOf(metafile, STYLE);
-  const icon = hashed("icon", "svg", readFileSync("src/page/icon.svg", "utf8"));
-  const manifest = hashed("manifest", "webmanifest", manifestText(icon));
-  const first = firstView(metafile, script);
-  writeFileSync(join(FOLDER, "index.html"), indexText({ first, style, icon, manifest }));
-  for (const name of readdirSync(FOLDER)) compress(join(FOLDER, name));
-  const size = { script: sum(first.map(compressedSize)), style: compressedSize(style) };
+  const icon = hashed(folder, "icon.svg", readFileSync("src/page/icon.svg", "utf8"));
+  const manifest = hashed(folder, "manifest.webmanifest", manifestText(icon));
+  const first = firstView(metafile, script, folder);
+  writeFileSync(join(folder, "index.html"), indexText({ first, style, icon, manifest }));
+  for (const name of readdirSync(folder)) compress(join(folder, name));
+  const size = { script: sum(first.map((name) => compressedSize(folder, name))), style: compressedSize(folder, style) };
   if (size.script > MOST) throw new Error(`the first view needs ${size.script} bytes of script; ${MOST} are allowed`);
   return size;
 }
@@ -62,19 +62,20 @@ function outputOf({ outputs }: Metafile, entry: string): string {
 }
 
 /** The entry and every chunk that it imports before it runs. */
-function firstView({ outputs }: Metafile, entry: string): string[] {
+function firstView({ outputs }: Metafile, entry: string, folder: string): string[] {
   const wanted = [entry];
   for (const name of wanted) {
-    for (const { path, kind } of outputs[join(FOLDER, name)]?.imports ?? []) {
+    for (const { path, kind } of outputs[join(folder, name)]?.imports ?? []) {
       if (kind === "import-statement" && !wanted.includes(basename(path))) wanted.push(basename(path));
     }
   }
   return wanted;
 }
 
-function hashed(name: string, ending: string, text: string): string {
-  const file = `${name}-${createHash("sha256").update(text).digest("hex").slice(0, 8)}.${ending}`;
-  writeFileSync(join(FOLDER, file), text);
+function hashed(folder: string, name: string, text: string): string {
+  const digest = createHash("sha256").update(text).digest("hex").slice(0, 8);
+  const file = name.replace(".", `-${digest}.`);
+  writeFileSync(join(folder, file), text);
   return file;
 }
 
@@ -127,8 +128,8 @@ function compress(path: string): void {
   writeFileSync(`${path}.gz`, gzipSync(bytes, { level: 9 }));
 }
 
-function compressedSize(name: string): number {
-  return readFileSync(join(FOLDER, `${name}.br`)).length;
+function compressedSize(folder: string, name: string): number {
+  return readFileSync(join(folder, `${name}.br`)).length;
 }
 
 function sum(numbers: readonly number[]): number {
@@ -136,6 +137,6 @@ function sum(numbers: readonly number[]): number {
 }
 
 if (import.meta.main) {
-  const { script, style } = await buildPage();
+  const { script, style } = await buildPage("dist/page");
   process.stdout.write(`page: first view ${script} bytes of script, ${style} of style, compressed\n`);
 }

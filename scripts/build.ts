@@ -1,10 +1,10 @@
 /**
  * Builds `dist/`: the program as a few lazily loaded chunks (esbuild), the page, and the public types (tsc).
  *
- * Invariant: every module that a command does not need stays in a chunk that the command does not load.
+ * Invariant: `dist/` is replaced whole, when everything of it is there; every module that a command does not need stays in a chunk that the command does not load.
  */
 import { spawnSync } from "node:child_process";
-import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 import { buildPage } from "./build-page.ts";
 import { plugins } from "./build-plugins.ts";
@@ -12,9 +12,13 @@ import { putStartsTogether } from "./build-starts.ts";
 
 const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
 
-const STAGE = "dist/stage";
+// Whoever runs the program meanwhile finds the old one whole until the new one is.
+const NEXT = `dist.${process.pid}`;
+const STAGE = `${NEXT}/stage`;
 
-rmSync("dist", { recursive: true, force: true });
+for (const left of readdirSync(".").filter((name) => /^dist\.\d+$/.test(name) && !isAlive(Number(name.slice(5))))) {
+  rmSync(left, { recursive: true, force: true });
+}
 const { metafile } = await build({
   entryPoints: { main: "src/main.ts", index: "src/index.ts", testing: "src/testing/index.ts" },
   outdir: STAGE,
@@ -41,14 +45,28 @@ const { metafile } = await build({
   logLevel: "warning",
   plugins,
 });
-await putStartsTogether(metafile.outputs, STAGE, "dist");
+await putStartsTogether(metafile.outputs, STAGE, NEXT);
 const licences = readdirSync(STAGE).filter((name) => name.endsWith(".LEGAL.txt"));
 const texts = new Set(licences.map((name) => readFileSync(`${STAGE}/${name}`, "utf8").trim()));
-writeFileSync("dist/LEGAL.txt", `${[...texts].join("\n\n")}\n`);
+writeFileSync(`${NEXT}/LEGAL.txt`, `${[...texts].join("\n\n")}\n`);
 rmSync(STAGE, { recursive: true });
-await buildPage();
+await buildPage(`${NEXT}/page`);
 
-const types = spawnSync(process.execPath, ["node_modules/typescript/lib/tsc.js", "-p", "tsconfig.build.json"], {
-  stdio: "inherit",
-});
-process.exitCode = types.status ?? 1;
+const compiler = ["node_modules/typescript/lib/tsc.js", "-p", "tsconfig.build.json", "--outDir", `${NEXT}/types`];
+const types = spawnSync(process.execPath, compiler, { stdio: "inherit" });
+if (types.status !== 0) {
+  rmSync(NEXT, { recursive: true });
+  process.exit(types.status ?? 1);
+}
+const old = `${NEXT}.old`;
+if (existsSync("dist")) renameSync("dist", old);
+renameSync(NEXT, "dist");
+rmSync(old, { recursive: true, force: true });
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
