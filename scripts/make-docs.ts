@@ -74,7 +74,10 @@ export function generatedFiles(): Map<string, string> {
   const groups = promiseGroups(promises);
   const readme = withParts("README.md", {
     promises: promiseSummary(groups),
-    benchmarks: benchmarks(/--version|start of|latency added|CPU of a token|another node|elsewhere|one-shot turn/),
+    benchmarks: [
+      goalsMet(),
+      benchmarks(/--version|start of|latency added|CPU of a|another node|elsewhere|\| over \|/),
+    ].join("\n\n"),
   });
   return new Map([
     ["README.md", readme],
@@ -222,11 +225,10 @@ function promiseGroups(all: readonly Promised[]): PromiseGroup[] {
 }
 
 function promiseSummary(groups: readonly PromiseGroup[]): string {
-  const rows = groups.map(({ title, members }) => {
-    const later = members.filter((promise) => promise.later !== undefined).length;
-    return [title, String(members.length - later), String(later)];
-  });
-  return tableOf(["promises", "kept", "later"], rows);
+  const all = groups.flatMap(({ members }) => members);
+  const later = all.filter((promise) => promise.later !== undefined).length;
+  const rest = later === 0 ? "none is left for later" : `${later} are left for later`;
+  return `There are ${all.length} in ${groups.length} groups; ${rest}.`;
 }
 
 function promisesTable(groups: readonly PromiseGroup[]): string {
@@ -242,12 +244,23 @@ function numberOf({ id }: Promised): number {
   return Number(/\d+$/.exec(id)?.[0] ?? 0);
 }
 
-/** The table of docs/benchmarks.md, which `npm run bench -- --write` makes; or the rows of it that a pattern names. */
-function benchmarks(rows = /./): string {
+/** The lines of the table of docs/benchmarks.md, which `npm run bench -- --write` makes. */
+function measured(): string[] {
   const path = join(root, "docs", "benchmarks.md");
   const table = existsSync(path) ? /^\|[^\n]*(?:\n\|[^\n]*)*/m.exec(readFileSync(path, "utf8"))?.[0] : undefined;
-  const [header = "", line = "", ...all] = table?.split("\n") ?? [];
-  const wanted = all.filter((row) => rows.test(row.split("|")[1] ?? ""));
+  return table?.split("\n") ?? [];
+}
+
+function goalsMet(): string {
+  const [, , ...all] = measured();
+  const met = all.filter((row) => row.includes("| ok |")).length;
+  return `${met} of ${all.length} goals are met.`;
+}
+
+/** The rows that a pattern names. */
+function benchmarks(rows: RegExp): string {
+  const [header = "", line = "", ...all] = measured();
+  const wanted = all.filter((row) => rows.test(row));
   if (wanted.length > 0) return [header, line, ...wanted].join("\n");
   return "There are no stored measurements yet. Run `npm run bench`: it prints the table for your machine.";
 }

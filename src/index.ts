@@ -12,6 +12,7 @@ import { createApp } from "./app.ts";
 import { loadConfig } from "./config/load.ts";
 import { inputMessages } from "./engine/text.ts";
 import type { App } from "./types/app.ts";
+import type { Environment } from "./types/config.ts";
 import type { Approver, RunRequest } from "./types/engine.ts";
 import { RotundaError } from "./types/error.ts";
 import type { Notify, RunEvent } from "./types/event.ts";
@@ -36,7 +37,7 @@ export interface RotundaOptions {
   /** Where the database is. Default: as for the command line. */
   stateDirectory?: string;
   /** Default: `process.env`. */
-  environment?: NodeJS.ProcessEnv;
+  environment?: Environment;
   /** A configuration file instead of those that are found. */
   config?: string;
   tools?: readonly Tool[];

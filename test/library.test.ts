@@ -1,6 +1,8 @@
 /** Rotunda as a library. */
-import { mkdirSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { createRotunda, type Notice, type Rotunda, type RotundaOptions } from "../src/index.ts";
 import { createScriptedModel } from "../src/testing/scripted-model.ts";
@@ -56,4 +58,27 @@ test("a run with a tool of one's own, watched, logged for itself, branched and c
   expect(branch.response.previousResponseId).toBe(response.id);
   await expect(made.run("x", { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: "cancelled" });
   await expect(made.run("x", { model: "nobody" })).rejects.toMatchObject({ code: "model_not_found" });
+});
+
+test("its types need nobody else's, not even Node's", () => {
+  const root = fileURLToPath(new URL("..", import.meta.url));
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, "node_modules"));
+  symlinkSync(root, join(folder, "node_modules", "rotunda"));
+  writeFileSync(join(folder, "package.json"), '{"type":"module"}');
+  const program = [
+    'import { createRotunda, type Tool } from "rotunda";',
+    "export const tools: Tool[] = [];",
+    'export const text: string = (await (await createRotunda({ tools })).run("x")).text;',
+    "// @ts-expect-error: it is checked at all.",
+    "export const wrong: number = text;",
+  ];
+  writeFileSync(join(folder, "program.ts"), program.join("\n"));
+  const words = "--noEmit --strict --ignoreConfig --module nodenext --target es2024 --lib es2024,esnext,dom --types";
+  const compiler = join(root, "node_modules/typescript/lib/tsc.js");
+  const { stdout } = spawnSync(process.execPath, [compiler, ...words.split(" "), "", "program.ts"], {
+    cwd: folder,
+    encoding: "utf8",
+  });
+  expect(stdout).toBe("");
 });

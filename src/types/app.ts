@@ -1,5 +1,5 @@
 /** App: what main.ts hands to a door. A door knows this, and nothing of what stands behind it. */
-import type { Config } from "./config.ts";
+import type { Config, Environment } from "./config.ts";
 import type { Elicitation, ElicitationAnswer } from "./elicitation.ts";
 import type { Engine } from "./engine.ts";
 import type { Notify } from "./event.ts";
@@ -94,7 +94,7 @@ export interface App {
   readonly workspace: string;
   readonly stateDirectory: string;
   /** Variables in force: the process's own, and those of `.env` beside them. */
-  readonly environment: NodeJS.ProcessEnv;
+  readonly environment: Environment;
   profiles(): { name: string; description: string }[];
   /** Without a name: the default one. Throws `profile_not_found`. */
   profile(name?: string): Promise<Profile>;

@@ -10,6 +10,9 @@ import type { Limits, PermissionMode } from "./response.ts";
 import type { ScheduleConfig } from "./schedule.ts";
 import type { Access } from "./tool.ts";
 
+/** Variables by name, as `process.env` has them. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
 export interface ModelConfig {
   id: string;
   /** Up to and including the version segment, as endpoints publish it: `https://api.example.com/v1`. */
@@ -266,6 +269,17 @@ export interface CompactionConfig {
 
 export const DEFAULT_COMPACTION: Readonly<CompactionConfig> = { strategy: "summary", at: 0.8, keep: 0.25 };
 
+/** An entry that a file has and that does not count; everything else goes on without it. */
+export interface LeftOutEntry {
+  kind: "model" | "agent" | "server";
+  name: string;
+  /** A clause that follows "it is left out: ". */
+  why: string;
+  remedy: string;
+  /** It would be the model that answers where none is named. */
+  isDefault?: boolean;
+}
+
 export interface Config {
   models: ModelConfig[];
   /** Beside those that are found by themselves. */
@@ -303,6 +317,8 @@ export interface Config {
   toolSearchAbove?: number;
   /** Advice of the offered tools joins the system prompt. */
   advice: boolean;
+  /** Absent: nothing was left out. */
+  leftOut?: LeftOutEntry[];
   /** One line each: what was left out and why. */
   warnings: string[];
   /** Values of keys, tokens and headers in force: never shown, logged or stored. */

@@ -65,7 +65,7 @@ export interface Tracer {
   request(request: {
     method: string;
     path: string;
-    headers: NodeJS.Dict<string | string[]>;
+    headers: { readonly [name: string]: string | string[] | undefined };
     host: string;
   }): RequestSpan;
   /** Of the span within which this runs. */
