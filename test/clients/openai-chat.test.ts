@@ -259,7 +259,7 @@ describe("errors are errors", () => {
     );
     await expect(
       openai.responses.create({ model, input: "Hi", previous_response_id: "resp_nope" }),
-    ).rejects.toMatchObject({ status: 404, param: "previous_response_id" });
+    ).rejects.toMatchObject({ status: 400, param: "previous_response_id" });
   });
 
   test.each([

@@ -45,7 +45,7 @@ test("a path is summed up into a response, from which one goes on; another's pat
     token: other,
     json: { model: "test-model", previous_response_id: first.id },
   });
-  expect(refused.status).toBe(404);
+  expect(refused.status).toBe(400);
   expect((await served.fetch("/v1/responses/compact", { json: { model: "test-model" } })).status).toBe(400);
 });
 

@@ -118,7 +118,7 @@ describe("WebSocket", () => {
     const more = { store: false, previous_response_id: first.id };
     const other = await connect(served);
     const [missed] = await other.turn(create("And?", more));
-    expect(missed).toMatchObject({ type: "error", status: 404, error: { code: "previous_response_not_found" } });
+    expect(missed).toMatchObject({ type: "error", status: 400, error: { code: "previous_response_not_found" } });
     expect((await served.fetch(`/v1/responses/${first.id}`)).status).toBe(404);
     const second = answerOf(await client.turn(create("Which word?", more)));
     expect(second).toMatchObject({ status: "completed", previous_response_id: first.id });

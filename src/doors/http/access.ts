@@ -4,9 +4,11 @@
  * Invariant: what belongs to somebody else is answered exactly like what does not exist.
  */
 import type { Approval } from "../../types/approval.ts";
-import { RotundaError } from "../../types/error.ts";
+import { RotundaError, toRotundaError } from "../../types/error.ts";
 import type { Conversation, FullResponse, Owner, ResponseNode } from "../../types/response.ts";
+import { isId } from "../../util/ids.ts";
 import type { RequestContext } from "./context.ts";
+import { DoorError } from "./errors.ts";
 
 function sees({ identity }: RequestContext, owner: Owner): boolean {
   return identity.local || identity.owner === owner;
@@ -28,6 +30,20 @@ export async function ownNode(context: RequestContext, id: string): Promise<Resp
   const gone = node && node.settings.store === false && node.endedAt !== null && !context.held?.has(id);
   if (!node || gone || !sees(context, node.owner)) throw new RotundaError("not_found", `there is no response ${id}`);
   return node;
+}
+
+/**
+ * The response that a request goes on from. OpenAI answers 400 for one that is not there, not 404: the path is there, and
+ * what is wrong is a field.
+ */
+export async function ownPrevious(context: RequestContext, id: string): Promise<ResponseNode> {
+  try {
+    if (isId(id)) return await ownNode(context, id);
+  } catch (error) {
+    if (toRotundaError(error).code !== "not_found") throw error;
+  }
+  const text = `Previous response with id '${id.slice(0, 80)}' not found.`;
+  throw new DoorError("usage", text, { param: "previous_response_id", wireCode: "previous_response_not_found" });
 }
 
 /** Throws `not_found`. */

@@ -9,7 +9,7 @@ import { textOfPart } from "../../util/content-text.ts";
 import { newId } from "../../util/ids.ts";
 import { customArguments } from "./custom-tools.ts";
 import { DoorError } from "./errors.ts";
-import { message, readContent } from "./input-items.ts";
+import { InputList, message, readContent } from "./input-items.ts";
 
 function wrong(param: string, text: string): DoorError {
   return new DoorError("usage", `Invalid value for '${param}': ${text}.`, { param, wireCode: "invalid_value" });
@@ -18,7 +18,13 @@ function wrong(param: string, text: string): DoorError {
 /** Throws `usage` with the place as `param`. */
 export function readMessages(messages: readonly Record<string, unknown>[]): Item[] {
   const legacy: LegacyCalls = { ids: new Map(), count: 0 };
-  return messages.flatMap((raw, index) => readOne(raw as JsonObject, `messages[${index}]`, legacy));
+  const items = new InputList();
+  for (const [index, raw] of (messages as readonly JsonObject[]).entries()) {
+    const param = `messages[${index}]`;
+    for (const item of readOne(raw, param, legacy))
+      items.add(item, item.type === "function_call_output" ? raw.content : undefined, `${param}.content`);
+  }
+  return items.end();
 }
 
 /** Calls in the words that `tool_calls` replaced have no ids: a result belongs to the last call of its name. */

@@ -24,10 +24,11 @@ export function completionObject(response: FullResponse): JsonObject {
   const reasoning = response.output
     .flatMap((item) => (item.type === "reasoning" ? item.content.map((part) => part.text) : []))
     .join(SEPARATOR);
+  const refusal = refusalOf(response.output);
   const message: JsonObject = {
     role: "assistant",
-    content: text === "" && calls.length > 0 ? null : text,
-    refusal: refusalOf(response.output),
+    content: text === "" && (calls.length > 0 || refusal !== null) ? null : text,
+    refusal,
     ...(reasoning !== "" && { reasoning_content: reasoning }),
     ...callFields(calls, isLegacy(response)),
   };
@@ -74,16 +75,21 @@ function refusalOf(output: readonly Item[]): string | null {
   return refusals.length > 0 ? refusals.join("") : null;
 }
 
+/** It ended for no reason of its own: what was said is no answer. */
+export function brokeOff({ incompleteReason: reason }: ResponseNode): boolean {
+  return reason === "stream_cut" || reason === "interrupted" || reason === "empty_response";
+}
+
 /** Why a client gets an error instead of an answer; undefined where there is an answer. */
 export function failureOf(response: ResponseNode): RotundaError | undefined {
-  const { status, error, incompleteReason: reason } = response;
+  const { status, error } = response;
   if (status === "failed") return new RotundaError(error?.code ?? "internal", error?.message ?? "the response failed");
   if (status === "waiting" && error) {
     const why = `${error.message}; response ${response.id} waits, and goes on when that is raised or begins anew`;
     return new RotundaError(error.code, why, { remedy: "rotunda budget set" });
   }
   if (status === "cancelled") return new RotundaError("cancelled", error?.message ?? "the response was cancelled");
-  if (reason === "stream_cut" || reason === "interrupted" || reason === "empty_response") {
+  if (brokeOff(response)) {
     const code: ErrorCode = error?.code ?? "upstream_cut";
     return new RotundaError(code, error?.message ?? "the answer was cut off");
   }

@@ -18,13 +18,45 @@ export type FindItem = (id: string) => Promise<Item | undefined>;
 export async function readInput(input: unknown, find: FindItem, param = "input"): Promise<Item[]> {
   if (typeof input === "string") return [message("user", [{ type: "input_text", text: input }])];
   if (!Array.isArray(input)) throw wrong(param, "it must be a text or a list of items");
-  const items: Item[] = [];
+  const items = new InputList();
   for (const [index, raw] of input.entries()) {
-    const item = await readItem(raw as JsonObject, find, `${param}[${index}]`);
-    if (item) items.push(item);
+    const at = `${param}[${index}]`;
+    const item = await readItem(raw as JsonObject, find, at);
+    if (item) items.add(item, item.type === "function_call_output" ? raw.output : undefined, `${at}.output`);
   }
-  return items;
+  return items.end();
 }
+
+/**
+ * Items in their order. What a client's tool gave beside text (a screenshot) endpoints take from a user only: it stands
+ * in a message of its own behind all the results that come together.
+ */
+export class InputList {
+  readonly #items: Item[] = [];
+  #beside: ContentPart[] = [];
+
+  /** `output`: of a tool's result, as the client wrote it. */
+  add(item: Item, output: Json | undefined, param: string): void {
+    if (item.type !== "function_call_output") this.#endResults();
+    this.#items.push(item);
+    if (!Array.isArray(output)) return;
+    const parts = readContent(output, false, param);
+    this.#beside.push(...parts.filter(({ type }) => type === "input_image" || type === "input_file"));
+  }
+
+  end(): Item[] {
+    this.#endResults();
+    return this.#items;
+  }
+
+  #endResults(): void {
+    if (this.#beside.length === 0) return;
+    this.#items.push(message("user", [{ type: "input_text", text: BESIDE }, ...this.#beside]));
+    this.#beside = [];
+  }
+}
+
+const BESIDE = "Images and files of the tool results above, in their order:";
 
 export function message(role: MessageItem["role"], content: ContentPart[]): MessageItem {
   return { type: "message", id: newId("msg"), role, status: "completed", content };
@@ -162,7 +194,7 @@ function readCall(raw: JsonObject, type: string, param: string): Item {
   };
 }
 
-/** Outputs may be a text or parts; of what is no text only its place is kept. */
+/** Outputs may be a text or parts; of what is no text its place is kept here. */
 function outputText(output: Json, param: string): string {
   if (typeof output === "string") return output;
   if (!Array.isArray(output)) return JSON.stringify(output);

@@ -87,7 +87,9 @@ export class Pipeline {
 
   #checkHost({ request }: RequestContext): void {
     if (this.origins?.allowsHost(request.headers.host)) return;
-    throw new RotundaError("host_not_allowed", "This server does not answer to this host name.");
+    const text =
+      "This server does not answer to this host name: names that it is reached by are given with --allow-host.";
+    throw new RotundaError("host_not_allowed", text);
   }
 
   #checkOrigin(context: RequestContext): void {
@@ -109,9 +111,15 @@ export class Pipeline {
   async #refuse(context: RequestContext, match: Match | undefined): Promise<void> {
     const isOpen = match ? [...match.entries.values()].some(({ route }) => route.scope === null) : false;
     if (!isOpen && !context.path.startsWith("/.well-known/")) await this.#identify(context);
-    if (!match) throw new RotundaError("not_found", "There is nothing at this path.");
+    if (!match) throw new RotundaError("not_found", `There is nothing at this path.${this.#baseUrlHint(context.path)}`);
     const allow = allowed(match);
     throw new DoorError("method_not_allowed", `This path takes ${allow}.`, { headers: { allow } });
+  }
+
+  /** Clients put their paths behind a base URL, which ends in `/v1` once. */
+  #baseUrlHint(path: string): string {
+    const meant = path.startsWith("/v1/v1/") ? path.slice(3) : `/v1${path}`;
+    return this.#parts.router.find(meant) ? " A client's base URL ends in /v1, once." : "";
   }
 
   readonly #sessionOf = (request: RequestContext["request"]) => this.#parts.services.sessions.identify(request);

@@ -2,7 +2,7 @@
 import type { RunRequest } from "../../types/engine.ts";
 import { RotundaError } from "../../types/error.ts";
 import type { CompactionItem, Item } from "../../types/item.ts";
-import { ownConversation, ownNode } from "./access.ts";
+import { ownConversation, ownNode, ownPrevious } from "./access.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
 import { readInput } from "./input-items.ts";
@@ -50,7 +50,7 @@ async function countedLast(context: RequestContext, id: string | null | undefine
 async function headOf(context: RequestContext, body: CountTokens): Promise<string | null | undefined> {
   const { previous_response_id: id, conversation } = body;
   if (id && conversation) throw wrong("previous_response_id", "Give previous_response_id or conversation, not both.");
-  if (!conversation) return id;
+  if (!conversation) return id && (await ownPrevious(context, id)).id;
   return (await ownConversation(context, typeof conversation === "string" ? conversation : conversation.id)).head;
 }
 
@@ -85,7 +85,8 @@ export const compactResponse: Handler<CompactResponse> = async (context, body) =
       throw new RotundaError("insufficient_scope", "this token may not answer approvals");
     throw new DoorError("usage", "A summary answers no approval: send it to /v1/responses.", { param: "input" });
   }
-  const above = await itemsAbove(context, body.previous_response_id);
+  const id = body.previous_response_id;
+  const above = await itemsAbove(context, id && (await ownPrevious(context, id)).id);
   if (above.length + given.length === 0) throw wrong("input", "There is nothing to sum up.");
   const request: RunRequest = {
     input: given,

@@ -9,6 +9,7 @@ import { errorTable } from "../../types/error.ts";
 import type { Item } from "../../types/item.ts";
 import type { JsonObject } from "../../types/json.ts";
 import type { FullResponse, ResponseError, ResponseNode, RunSettings } from "../../types/response.ts";
+import { brokeOff } from "./chat-object.ts";
 import { outputItem, reasoningWish } from "./wire-items.ts";
 
 export type WireStatus = "queued" | "in_progress" | "completed" | "failed" | "cancelled" | "incomplete";
@@ -26,9 +27,9 @@ export function responseObject(response: FullResponse): JsonObject {
     ...base(response),
     status: wireStatus(response),
     completed_at: response.status === "completed" && ended ? seconds(response.endedAt ?? 0) : null,
-    // One that waits for a budget says so.
+    // One that waits for a budget says so; one that broke off too, or clients take what there is for the whole answer.
     error:
-      (response.status === "failed" || response.status === "waiting") && response.error
+      (response.status === "failed" || response.status === "waiting" || brokeOff(response)) && response.error
         ? errorObject(response.error)
         : null,
     incomplete_details:

@@ -8,9 +8,8 @@ import type { RunRequest } from "../../types/engine.ts";
 import type { JsonObject, JsonSchema } from "../../types/json.ts";
 import type { ClientTool, ResponseNode, RunSettings, TextFormat } from "../../types/response.ts";
 import type { Tool } from "../../types/tool.ts";
-import { isId } from "../../util/ids.ts";
 import { parked } from "../../util/parked.ts";
-import { ownConversation, ownNode } from "./access.ts";
+import { ownConversation, ownPrevious } from "./access.ts";
 import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
 import { message, readInput } from "./input-items.ts";
@@ -22,7 +21,7 @@ import { applyToolChoice, toolsOf, wrong } from "./responses-tools.ts";
 export async function requestOf(context: RequestContext, body: CreateResponse): Promise<RunRequest> {
   check(body);
   const { profile, model, agent } = await chooseModel(context, body.model);
-  const parent = await parentOf(context, body);
+  const parent = body.previous_response_id ? await ownPrevious(context, body.previous_response_id) : undefined;
   const input = await readInput(body.input ?? [], itemFinder(context, parent));
   if (input.length === 0) throw wrong("input", "The input is empty.");
   if (parent) await checkOutputs(context, parent, input);
@@ -77,18 +76,6 @@ function check(body: CreateResponse): void {
   if (body.moderation) throw wrong("moderation", "Nothing is moderated here: leave it out.");
   if (body.prompt) throw wrong("prompt", "There are no stored prompts here: send instructions and input.");
   if (Object.keys(body.metadata ?? {}).length > 16) throw wrong("metadata", "metadata has more than 16 pairs.");
-}
-
-async function parentOf(context: RequestContext, body: CreateResponse): Promise<ResponseNode | undefined> {
-  const id = body.previous_response_id;
-  if (!id) return undefined;
-  try {
-    if (!isId(id)) throw new DoorError("not_found", `there is no response ${id.slice(0, 80)}`);
-    return await ownNode(context, id);
-  } catch {
-    const text = `Previous response with id '${id.slice(0, 80)}' not found.`;
-    throw new DoorError("not_found", text, { param: "previous_response_id", wireCode: "previous_response_not_found" });
-  }
 }
 
 /** Where in the tree it goes, and whether it may wait behind a turn that still runs. */

@@ -10,6 +10,7 @@ import type { ResponseNode } from "../../types/response.ts";
 import { once } from "../../util/once.ts";
 import { parked } from "../../util/parked.ts";
 import { isHeld } from "../../util/process-name.ts";
+import { clearStandIns } from "../../util/sandbox-guards.ts";
 
 export interface TakeUpOptions {
   app: App;
@@ -51,6 +52,8 @@ export async function takeUpNodes(options: TakeUpOptions, nodes: readonly Respon
   for (const node of nodes) {
     const lease = await app.store.leaseOf(node.id);
     if (isHeld(lease)) continue;
+    // Whoever had it is gone, perhaps in the midst of a command.
+    if (lease) clearStandIns(node.workspace);
     // It is in the queue already, or goes there when it is answered.
     if (app.queue && !lease && node.status !== "in_progress" && !(await isLost(app, node, isIdle))) continue;
     try {
