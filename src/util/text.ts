@@ -55,10 +55,12 @@ export function visible(text: string): string {
   });
 }
 
-/** First line, cut to `length` characters. */
+/** All of a text on one line, cut to `length` characters. Of a long one no more than its beginning is looked at. */
 export function oneLine(text: string, length = 80): string {
-  const line = text.replace(/\s+/g, " ").trim();
-  return line.length > length ? `${line.slice(0, length - 1)}…` : line;
+  const beginning = text.slice(0, 20 * length);
+  const line = beginning.replace(/\s+/g, " ").trim();
+  const isWhole = beginning.length === text.length && line.length <= length;
+  return isWhole ? line : `${line.slice(0, length - 1)}…`;
 }
 
 /** One name, safe for models, for a tool that a client nested in a namespace. Names that are too long end in a hash. */
