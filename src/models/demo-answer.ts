@@ -63,7 +63,7 @@ function explainGlob({ arguments: given, output }: DemoResult): string {
   const files =
     output === "No files found" ? [] : output.split("\n").filter((line) => line !== "" && !line.startsWith("["));
   if (files.length === 0) return `No file matches \`${given.pattern}\`${place}.`;
-  if (given.pattern === "**/*") return explainAll(files);
+  if (given.pattern === "**/*") return explainAll(files, isCut(output));
   const shown = files.slice(0, 10).map((file) => `- ${file}`);
   const more = files.length > shown.length ? [`- … and ${files.length - shown.length} more`] : [];
   return [
@@ -73,8 +73,13 @@ function explainGlob({ arguments: given, output }: DemoResult): string {
   ].join("\n");
 }
 
-/** Files by folder and by kind. */
-function explainAll(files: readonly string[]): string {
+/** A result that the engine has cut holds a note in the place of what is missing; one of a search, at its end. */
+function isCut(output: string): boolean {
+  return /^\[(?:… \d+ of \d+ characters left out here|more than \d+ files match)/m.test(output);
+}
+
+/** Files by folder and by kind. `cut`: there are more. */
+function explainAll(files: readonly string[], cut: boolean): string {
   const tally = (nameOf: (file: string) => string | undefined) => {
     const counts = new Map<string, number>();
     for (const file of files) {
@@ -86,7 +91,8 @@ function explainAll(files: readonly string[]): string {
   };
   const kinds = tally((file) => /\.\w+$/.exec(file)?.[0]);
   const folders = tally((file) => (file.includes("/") ? `${file.slice(0, file.indexOf("/"))}/` : undefined));
-  const lines = [`There are ${count(files.length, "file")} in all.`];
+  const all = count(files.length, "file");
+  const lines = [cut ? `There are many files; I was shown ${files.length} of them.` : `There are ${all} in all.`];
   if (kinds !== "") lines.push(`By kind: ${kinds}.`);
   if (folders !== "") lines.push(`By folder: ${folders}.`);
   return lines.join(" ");
@@ -123,12 +129,12 @@ function explainFile(name: string, text: string): string {
   const lines = text.split("\n");
   const headings = lines.filter((line) => /^#{1,3} \S/.test(line));
   const title = headings[0]?.replace(/^#+ /, "");
-  // A result that the engine has cut holds a note in the place of what is missing.
-  const cut = /^\[… \d+ of \d+ characters left out here/m.test(text);
+  const cut = isCut(text);
   const length = count(text.trimEnd().split("\n").length, "line");
   const about = `\`${name}\` has ${cut ? "many lines (I was shown its beginning and its end)" : length}${title ? ` and is titled "${oneLine(title, 80)}"` : ""}.`;
   const rest = headings.slice(1, 8).map((heading) => `- ${oneLine(heading.replace(/^#+ /, ""), 80)}`);
-  return rest.length > 0 ? [about, "Its sections:", ...rest].join("\n") : `${about} It begins:\n\n${quote(text, 6)}`;
+  const sections = cut || headings.length > 8 ? "Some of its sections:" : "Its sections:";
+  return rest.length > 0 ? [about, sections, ...rest].join("\n") : `${about} It begins:\n\n${quote(text, 6)}`;
 }
 
 const purposes: Record<string, string | undefined> = {

@@ -4,7 +4,7 @@
  * Invariant: a name gives the same model object as long as the registry lives, so that what a model learned
  * about its endpoint holds for every call. Nothing is loaded or asked before a model is wanted.
  */
-import type { AgentConfig, ModelConfig } from "../types/config.ts";
+import type { AgentConfig, LeftOutEntry, ModelConfig } from "../types/config.ts";
 import { RotundaError } from "../types/error.ts";
 import type { Model, ModelInfo } from "../types/model.ts";
 import { INSTANCE_HEADER } from "../util/instance.ts";
@@ -20,6 +20,8 @@ import { Windows } from "./windows.ts";
 export interface ModelRegistryOptions {
   /** The first one is the default. */
   configs: readonly ModelConfig[];
+  /** Those that the configuration has and that do not count, to say why. */
+  leftOut?: readonly LeftOutEntry[];
   /** Where keys and proxies are named. */
   environment: NodeJS.ProcessEnv;
   /** Look for model servers on this machine where nothing else is named. */
@@ -88,9 +90,15 @@ class Registry implements ModelRegistry {
   }
 
   async get(id?: string): Promise<Model> {
-    const wanted = id === undefined || id === "" ? await this.#defaultId() : id;
+    const isNamed = id !== undefined && id !== "";
+    const wanted = isNamed ? id : await this.#defaultId();
     const registered = this.#registered.get(wanted);
     if (registered) return registered;
+    const left = this.#leftOut(isNamed ? wanted : undefined);
+    if (left) {
+      const { kind, name, why, remedy } = left;
+      throw new RotundaError("model_not_found", `the ${kind} ${name} is left out: ${why}`, { remedy: `${remedy}.` });
+    }
     if (wanted === "demo" && !this.#options.configs.some((config) => config.id === "demo")) return this.#demo();
     const agent = this.#options.configs.some(({ id: known }) => known === wanted)
       ? undefined
@@ -99,6 +107,12 @@ class Registry implements ModelRegistry {
     const config = await this.#configFor(wanted);
     if (!config) throw await this.#notFound(wanted);
     return this.#build(config, new Set());
+  }
+
+  /** The entry of that name; without one, the entry that would be the default. */
+  #leftOut(name?: string): LeftOutEntry | undefined {
+    const entries = this.#options.leftOut?.filter(({ kind }) => kind !== "server") ?? [];
+    return entries.find((one) => (name === undefined ? one.isDefault : one.name === name));
   }
 
   async #agent(id: string): Promise<Model | undefined> {
@@ -116,7 +130,7 @@ class Registry implements ModelRegistry {
   }
 
   async list({ ask = false }: { ask?: boolean } = {}): Promise<ModelInfo[]> {
-    const first = await this.#defaultId();
+    const first = this.#registered.size === 0 && this.#leftOut() ? undefined : await this.#defaultId();
     const infos: ModelInfo[] = [];
     const add = (id: string, model: string, baseUrl: string | null, origin: ModelInfo["origin"]) =>
       infos.push({ id, model, baseUrl, origin, default: id === first });
@@ -252,7 +266,7 @@ class Registry implements ModelRegistry {
       ...(redact === undefined ? {} : { redact }),
       ...(times === undefined ? {} : { times }),
     });
-    if (config.fallback === undefined) return first;
+    if (config.fallback === undefined || this.#leftOut(config.fallback)) return first;
     const path = new Set([...above, config.id]);
     if (path.has(config.fallback))
       throw new RotundaError(

@@ -4,8 +4,9 @@
  * Invariant: what an endpoint itself has said of a model beats the table, and beats a configured value that is larger;
  * a model that nothing is known of has no window, rather than a wrong one.
  */
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { makeDirectory } from "../util/make-directory.ts";
 
 /**
  * By the name at the endpoint, without a provider's prefix; the first that fits counts. Where hosts differ, the
@@ -125,7 +126,7 @@ export class Windows {
   #save(learned: ReadonlyMap<string, number>): void {
     if (this.#path === undefined) return;
     try {
-      mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
+      makeDirectory(dirname(this.#path), 0o700);
       const draft = `${this.#path}.${process.pid}`;
       writeFileSync(draft, `${JSON.stringify(Object.fromEntries(learned), null, 2)}\n`, { mode: 0o600 });
       renameSync(draft, this.#path);

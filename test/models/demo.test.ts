@@ -118,6 +118,16 @@ describe("the demo model", () => {
     expect((await play("find TODO in src", () => "No matches found")).text).toContain("Nothing matches `TODO` in src");
   });
 
+  it("counts nothing that it was not shown", async () => {
+    const { text } = await play("What is in this folder?", (name, given) => {
+      if (name === "glob" && given.pattern === "*") return "README.md";
+      if (name === "glob") return "a.ts\nb.ts\n[… 900 of 9000 characters left out here. Read any part with … …]\nz.ts";
+      return `# Thing\n\n${Array.from({ length: 20 }, (_, at) => `## Part ${at}`).join("\n")}`;
+    });
+    expect(text).toContain("There are many files; I was shown 3 of them.");
+    expect(text).toContain("Some of its sections:");
+  });
+
   it("tells of errors as errors", async () => {
     const { text } = await play("read a.txt", () => new Error("file #1 (a.txt): no such file or directory"));
     expect(text).toContain("did not work: file #1 (a.txt): no such file or directory");
