@@ -47,7 +47,11 @@ export const terminalStart: Measurement = {
           median(values.bare),
         ],
         ["`rotunda` at a terminal until the engine is there", median(values.ready), median(values.bare)],
-        ["`rotunda` at a terminal until the engine is there, without a compile cache", median(colds.cold), median(colds.bare)],
+        [
+          "`rotunda` at a terminal until the engine is there, without a compile cache",
+          median(colds.cold),
+          median(colds.bare),
+        ],
       ] as const;
       return rows.map(([name, ours, other]) => ({
         name,

@@ -130,7 +130,7 @@ class Builder {
   #inForce(config: Config, environment: NodeJS.ProcessEnv, before: InForce | undefined): InForce {
     const { workspace } = this.#options;
     const secrets = [...new Set([...(before?.secrets ?? []), ...config.secrets])];
-    const modelsKey = JSON.stringify([config.models, config.agents, environment]);
+    const modelsKey = JSON.stringify([config.models, config.agents, config.leftOut, environment]);
     const registry = before?.modelsKey === modelsKey ? before.registry : this.#registryOf(config, environment);
     const skills = once(() => findSkills(workspace, home(environment)));
     const made: InForce = {
@@ -154,7 +154,7 @@ class Builder {
     return made;
   }
 
-  #registryOf({ models: configs, agents: named = [] }: Config, environment: NodeJS.ProcessEnv): Once<ModelRegistry> {
+  #registryOf({ models: configs, agents: named = [], leftOut = [] }: Config, environment: NodeJS.ProcessEnv) {
     const registry = once(async () => {
       const { createModelRegistry } = await import("./models/registry.ts");
       // Agents end with us, and with all that they start; files and network they see as we do.
@@ -163,7 +163,7 @@ class Builder {
         launch: async (asked: ContainRequest) => (await this.#now.sandbox()).contain(asked),
       };
       const windowsFile = join(this.state, "windows.json");
-      const parts = { configs, environment, agents, windowsFile, ...ownServer(this.state) };
+      const parts = { configs, leftOut, environment, agents, windowsFile, ...ownServer(this.state) };
       const made = createModelRegistry({ ...parts, probeLocal: true, redact: this.redact });
       for (const model of this.#options.models ?? []) made.register(model);
       return made;

@@ -5,11 +5,12 @@
  * valid file only the fingerprint is kept, nothing of its content.
  */
 import { hash } from "node:crypto";
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { RotundaError, toRotundaError } from "../types/error.ts";
 import type { Json, JsonObject } from "../types/json.ts";
 import { canonicalJson } from "../util/canonical.ts";
+import { makeDirectory } from "../util/make-directory.ts";
 import type { ConfigFile } from "./files.ts";
 import type { RawConfig } from "./schema.ts";
 
@@ -27,13 +28,8 @@ export async function checked(file: ConfigFile, raw: JsonObject, stateDirectory:
   const { configSchema } = await import("./schema.ts");
   const result = configSchema.safeParse(raw);
   if (!result.success) {
-    const problems = result.error.issues.map((issue) => {
-      const at = issue.path.join(".");
-      return `${at === "" ? "" : `${at}: `}${issue.message}`;
-    });
-    throw new RotundaError("config_invalid", `${file.path}: ${problems.join("; ")}`, {
-      remedy: "docs/configuration.md names every key.",
-    });
+    const { explain, keysRemedy } = await import("./explain.ts");
+    throw new RotundaError("config_invalid", await explain(file, raw, result.error.issues), { remedy: keysRemedy() });
   }
   if (result.data.schedules) await checkSchedules(file, result.data.schedules);
   // A file whose values the schema had to convert is read through it every time.
@@ -65,7 +61,7 @@ function readFingerprints(path: string): string[] {
 /** A help for the next start, and no more: where it cannot be written, nothing is lost. */
 function remember(path: string, fingerprints: readonly string[]): void {
   try {
-    mkdirSync(join(path, ".."), { recursive: true, mode: 0o700 });
+    makeDirectory(join(path, ".."), 0o700);
     const temporary = `${path}.${process.pid}`;
     writeFileSync(temporary, JSON.stringify(fingerprints), { mode: 0o600 });
     renameSync(temporary, path);

@@ -1,8 +1,8 @@
 /**
  * `${VAR}`, `${VAR:-default}`, `$VAR` and `$$` in configuration values.
  *
- * Invariant: an unset variable without a default is an error that names the file and the key; every value
- * that came out of a variable is remembered as a possible secret.
+ * Invariant: an unset variable without a default is a fault of the entry that it stands in, and names the file and the
+ * key; every value that came out of a variable is remembered as a possible secret.
  */
 import type { TrustItem } from "../types/app.ts";
 import { RotundaError } from "../types/error.ts";
@@ -18,6 +18,17 @@ export interface Expansion {
   used: Map<string, string>;
   /** Variables of the workspace's `.env` that nobody has trusted. */
   untrusted: ReadonlyMap<string, TrustItem>;
+}
+
+/** What is wrong with one entry alone, so that all others can go on without it. */
+export class EntryFault extends RotundaError {
+  /** A clause that follows "it is left out: ". */
+  readonly why: string;
+
+  constructor(message: string, why: string, remedy: string) {
+    super("config_invalid", message, { remedy });
+    this.why = why;
+  }
 }
 
 const REFERENCE = /\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))/g;
@@ -79,12 +90,10 @@ function expandText(text: string, expansion: Expansion, path: string): string {
     }
     if (fallback !== undefined) return fallback;
     if (expansion.lenient) return "";
-    throw new RotundaError(
-      "config_invalid",
+    throw new EntryFault(
       `Environment variable not found: ${name} (${expansion.file}, key ${path})`,
-      {
-        remedy: `Set ${name}, or give a default: \${${name}:-…}`,
-      },
+      `the variable ${name} in ${path} is not set`,
+      `Set ${name}, or give a default: \${${name}:-…}`,
     );
   });
 }

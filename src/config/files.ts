@@ -9,6 +9,7 @@ import { readFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { RotundaError } from "../types/error.ts";
 import type { JsonObject } from "../types/json.ts";
+import { blankComments } from "./json-comments.ts";
 import { home, userConfigDirectory } from "./paths.ts";
 
 export type FileKind = "rotunda" | "finta" | "polybrain" | "mcp-servers" | "mcpServers";
@@ -108,7 +109,8 @@ async function parseText(text: string, path: string): Promise<JsonObject> {
       ? (await import("smol-toml")).parse(text)
       : (plainJson(text, path) ?? (await yaml(text, path)));
   } catch (error) {
-    throw new RotundaError("config_invalid", `${path} cannot be parsed${whereIn(error)}`);
+    const { parseFault } = await import("./explain-place.ts");
+    throw new RotundaError("config_invalid", `${path}${await parseFault(text, path, error)}`);
   }
   if (value === null || value === undefined) return {};
   if (typeof value !== "object" || Array.isArray(value)) {
@@ -130,22 +132,7 @@ function plainJson(text: string, path: string): unknown {
 /** YAML reads JSON as well, and with comments stripped JSONC too. */
 async function yaml(text: string, path: string): Promise<unknown> {
   const { parse } = await import("../util/yaml.ts");
-  return parse(/\.jsonc?$/.test(path) ? stripComments(text) : text, { maxAliasCount: 100 });
-}
-
-/** What and where, in our own words: a parser's message quotes the file, and may quote a key. */
-function whereIn(error: unknown): string {
-  const { code, linePos, message } = error as { code?: string; linePos?: { line: number; col: number }[] } & Error;
-  const [, line = linePos?.[0]?.line, column = linePos?.[0]?.col] = /\(line (\d+) column (\d+)\)/.exec(message) ?? [];
-  const what = code === undefined ? "" : `: ${code.toLowerCase().replaceAll("_", " ")}`;
-  return `${what}${line === undefined ? "" : ` at line ${line}, column ${column}`}`;
-}
-
-/** JSONC: comments and trailing commas out, strings untouched. */
-function stripComments(text: string): string {
-  return text
-    .replace(/("(?:\\.|[^"\\])*")|\/\/[^\n]*|\/\*[\s\S]*?\*\//g, (_, string?: string) => string ?? "")
-    .replace(/("(?:\\.|[^"\\])*")|,(\s*[}\]])/g, (_, string?: string, end?: string) => string ?? end ?? "");
+  return parse(/\.jsonc?$/.test(path) ? blankComments(text) : text, { maxAliasCount: 100 });
 }
 
 /** A relative path of a configuration file starts at its folder. */

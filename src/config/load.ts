@@ -17,6 +17,7 @@ import { isSecretName, secretsInArguments, secretsInUrl, withoutScheme } from ".
 import { checked } from "./check.ts";
 import { readEnvFile } from "./env-file.ts";
 import { type ConfigFile, findPlaces, readConfigFile } from "./files.ts";
+import { leaveOut, orLeftOut, settleLeftOut } from "./left-out.ts";
 import { asConfigFile, readSettings, settingsPath } from "./managed.ts";
 import { baselineOf, type FileParts, inOwnShape, normalize, type Part } from "./normalize.ts";
 import { stateDirectory } from "./paths.ts";
@@ -73,14 +74,19 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   const accept = <T>(part: Part<T>): T | undefined => {
     const { of = "", waiting = [] } = part.variables ?? {};
     const isTrusted = part.trust === null || trust.isTrusted(part.trust);
-    if (isTrusted && waiting.length === 0) return part.value();
+    if (isTrusted && waiting.length === 0) return orLeftOut(config, part);
     untrusted.push(...waiting.filter((item) => !untrusted.includes(item)));
     if (part.trust && !isTrusted) untrusted.push(part.trust);
     else
       config.warnings.push(`${of} is left out until you trust ${waiting.map(({ what }) => what).join(", ")} of .env`);
+    if (part.entry) {
+      const { kind, name } = part.entry;
+      leaveOut(config, { kind, name, why: "it waits for your trust", remedy: "rotunda trust" });
+    }
     return undefined;
   };
   for (const parts of files) merge(config, parts, accept);
+  const [first] = config.models;
   const speakmcp = settings.speakmcp && (await import("./speakmcp.ts"));
   applySettings(config, settings, managed.path);
   speakmcp?.applySpeakmcp(config, config.speakmcp, environment, managed.path);
@@ -94,6 +100,7 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   if (theirs) config.models = [theirs, ...config.models.filter(({ id }) => id !== theirs.id)];
   applyFlags(config, flags, environment);
   speakmcp?.applyIterations(config, config.speakmcp);
+  if (config.leftOut) settleLeftOut(config, first, environment.ROTUNDA_MODEL);
   const systemPrompt = readOptional(join(workspace, "system-prompt.txt"))?.trim();
   if (systemPrompt) config.systemPrompt = systemPrompt;
   config.untrusted = untrusted;
@@ -139,7 +146,10 @@ function merge(config: LoadedConfig, parts: FileParts, accept: <T>(part: Part<T>
   };
   for (const part of parts.models) {
     const model = accept(part);
-    if (model && first(`models.${model.id}`)) config.models.push(model);
+    if (!model) continue;
+    const isSecond = config.origins[`models.${model.id}`] === from;
+    if (isSecond) config.warnings.push(`${from}: two models have the id ${model.id}; only the first one counts`);
+    else if (first(`models.${model.id}`)) config.models.push(model);
   }
   for (const part of parts.agents) {
     const agent = accept(part);

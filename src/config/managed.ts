@@ -5,23 +5,14 @@
  * Invariant: it is replaced whole or not at all; a damaged file is an error that names it and is never written
  * over; keys that this version does not know are kept; of two processes that change it at once none loses its change.
  */
-import {
-  closeSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from "node:fs";
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RotundaError } from "../types/error.ts";
 import type { JsonObject } from "../types/json.ts";
 import type { SettingsFile } from "../types/settings.ts";
 import { jsonDepth, MAX_DEPTH } from "../util/limits.ts";
+import { makeDirectory } from "../util/make-directory.ts";
 import type { ConfigFile } from "./files.ts";
 
 /** Keys that rotunda.yaml has too; the file's other keys are its own, or of another version. */
@@ -108,7 +99,7 @@ export async function changeSettings(
   mutate: (settings: SettingsFile) => void,
   apply: () => Promise<void>,
 ): Promise<void> {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  makeDirectory(dirname(path), 0o700);
   const unlock = await lock(`${path}.lock`);
   try {
     const settings = structuredClone(readSettings(path) ?? {});

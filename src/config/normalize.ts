@@ -9,6 +9,7 @@ import type {
   AgentConfig,
   HookConfig,
   HookPoint,
+  LeftOutEntry,
   McpSettings,
   ModelConfig,
   OAuthConfig,
@@ -23,7 +24,7 @@ import type { ScheduleConfig } from "../types/schedule.ts";
 import { adminToolNames } from "../types/tool.ts";
 import { knownAgents } from "../util/known-agents.ts";
 import { matchesName } from "../util/text.ts";
-import { type Expansion, expand, waitingFor } from "./expand.ts";
+import { EntryFault, type Expansion, expand, waitingFor } from "./expand.ts";
 import { besideFile, type ConfigFile } from "./files.ts";
 import { fromPolybrain } from "./polybrain.ts";
 import type { RawConfig } from "./schema.ts";
@@ -36,6 +37,8 @@ export interface Part<T> {
   trust: TrustItem | null;
   /** What refers to variables, and which of them must be trusted before it counts. */
   variables?: { of: string; waiting: TrustItem[] };
+  /** One of many: where its value is an `EntryFault`, the others go on without it. `quiet`: nobody wants it anyway. */
+  entry?: { kind: LeftOutEntry["kind"]; name: string; quiet?: boolean };
 }
 
 /** What the user's own files say, which a file of the workspace may not loosen untrusted. */
@@ -112,6 +115,7 @@ export function normalize(
     file,
     models: (raw.models ?? []).map((model, index) => ({
       value: () => modelOf(expand(model as unknown as Json, within, `models[${index}]`) as unknown as RawModel),
+      entry: { kind: "model", name: model.id },
       // What a variable puts into an address can make it another host's.
       trust: isLoopback(model.baseUrl) && !model.baseUrl.includes("$") ? null : needs(`model ${model.id}`, model),
       variables: {
@@ -121,11 +125,13 @@ export function normalize(
     })),
     agents: Object.entries(raw.agents ?? {}).map(([id, agent]) => ({
       value: () => agentOf(id, expand(agent as unknown as Json, within, `agents.${id}`) as unknown as RawAgent, file),
+      entry: { kind: "agent", name: id },
       trust: needs(`agent ${id}`, agent),
       variables: { of: `agent ${id}`, waiting: waitingFor(agent as unknown as Json, within, `agents.${id}`) },
     })),
     servers: Object.entries(raw.mcpServers ?? {}).map(([name, server]) => ({
       value: () => serverOf(name, expandServer(name, server, within), file),
+      entry: { kind: "server", name, quiet: server.disabled === true || server.enabled === false },
       trust: needs(`MCP server ${name}`, server),
       variables: {
         of: `MCP server ${name}`,
@@ -277,8 +283,13 @@ function serverOf(name: string, raw: RawServer, file: ConfigFile): ServerConfig 
   if (name === "" || name === "rotunda") throw wrong("this name is reserved");
   if (raw.command === undefined && url === undefined) throw wrong("it needs a command or a url");
   if (raw.command !== undefined && url !== undefined) throw wrong("it has both a command and a url");
-  if (/^(?:sse|websocket)$/i.test(raw.type ?? raw.transport ?? "")) {
-    throw wrong(`transport ${raw.type ?? raw.transport} is not supported; use stdio or http`);
+  const kind = raw.type ?? raw.transport ?? "";
+  if (/^(?:sse|websocket)$/i.test(kind)) {
+    const why = `its transport ${kind} is not supported`;
+    // What other programs' files hold is mostly an old entry of a server that has long had the newer transport too.
+    const remedy =
+      'Give its Streamable HTTP address as url (often /mcp in place of /sse), with "type": "http", or a command';
+    throw new EntryFault(`MCP server ${name} in ${file.path}: ${why}`, why, remedy);
   }
   return {
     name,

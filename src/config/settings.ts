@@ -4,6 +4,7 @@
  * Invariant: a change is on disk and in force when its promise resolves, or it is neither.
  */
 import type { Config } from "../types/config.ts";
+import { RotundaError } from "../types/error.ts";
 import type { JsonObject } from "../types/json.ts";
 import type { ManagedSettings } from "../types/settings.ts";
 import { maskSecrets } from "../util/mask.ts";
@@ -21,7 +22,31 @@ export interface SettingsOptions {
 export function createManagedSettings({ stateDirectory, reload, now, turns }: SettingsOptions): ManagedSettings {
   const path = settingsPath(stateDirectory);
   const read = () => readSettings(path) ?? {};
-  const change: ManagedSettings["change"] = (mutate) => changeSettings(path, mutate, reload);
+  const leftOut = () => (now().config.leftOut ?? []).map(({ kind, name }) => `${kind} ${name}`);
+  /** What would be left out at once is refused: whoever makes it hears why. */
+  const change: ManagedSettings["change"] = async (mutate) => {
+    const before = leftOut();
+    let isRefused = false;
+    const apply = async () => {
+      await reload();
+      const { models = [], mcpServers = {} } = read();
+      const ours = [
+        ...models.map(({ id }) => `model ${id}`),
+        ...Object.keys(mcpServers).map((name) => `server ${name}`),
+      ];
+      const fresh = ours.find((one) => leftOut().includes(one) && !before.includes(one));
+      if (fresh === undefined) return;
+      isRefused = true;
+      const entry = now().config.leftOut?.find(({ kind, name }) => `${kind} ${name}` === fresh);
+      throw new RotundaError("config_invalid", `${fresh}: ${entry?.why}`, { remedy: `${entry?.remedy}.` });
+    };
+    try {
+      await changeSettings(path, mutate, apply);
+    } catch (error) {
+      if (isRefused) await reload();
+      throw error;
+    }
+  };
   return {
     path,
     read,

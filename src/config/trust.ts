@@ -5,11 +5,12 @@
  * the folder of its file: an item that changes is asked about again, and so is the same text elsewhere. Tightening needs no trust.
  */
 import { hash } from "node:crypto";
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { TrustItem } from "../types/app.ts";
 import type { Json, JsonObject } from "../types/json.ts";
 import { canonicalJson } from "../util/canonical.ts";
+import { makeDirectory } from "../util/make-directory.ts";
 
 interface TrustEntry {
   what: string;
@@ -67,7 +68,7 @@ export class TrustStore {
   }
 
   #save(entries: Record<string, TrustEntry>): void {
-    mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
+    makeDirectory(dirname(this.#path), 0o700);
     const temporary = `${this.#path}.${process.pid}`;
     writeFileSync(temporary, `${JSON.stringify(entries, null, 2)}\n`, { mode: 0o600 });
     renameSync(temporary, this.#path);

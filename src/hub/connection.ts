@@ -12,7 +12,9 @@ import { describeChange } from "./changes.ts";
 import { Circuit } from "./circuit.ts";
 import { featuresOf } from "./client-features.ts";
 import type { ListedTool } from "./definitions.ts";
-import { CallFailure, describe, orCancelled, settledWithin } from "./failures.ts";
+import { FailureMemory } from "./failure-memory.ts";
+import { CallFailure, describe, orCancelled } from "./failures.ts";
+import { FirstListing } from "./first-listing.ts";
 import type { HubEnvironment, ServerInfo, ServerState } from "./hub-types.ts";
 import { KnownTools } from "./known-tools.ts";
 import type { ServerLog } from "./logs.ts";
@@ -56,6 +58,8 @@ export class Connection {
   #worked = false;
   #retiring = false;
   readonly #underWay = new UnderWay();
+  readonly #memory: FailureMemory;
+  readonly #listing: FirstListing;
 
   /** `only`: for clients of the gateway that can do this, beside the connection that all others share. */
   constructor(config: ServerConfig, environment: HubEnvironment, log: ServerLog, only?: { capabilities: JsonObject }) {
@@ -75,13 +79,23 @@ export class Connection {
       warn: (text) => this.#say("warn", text),
       onChange: () => environment.hear(config.name, { kind: "tools" }),
     });
+    const { clock, directory } = environment;
+    this.#memory = new FailureMemory(directory, this.#known.key, only === undefined, () => clock.now());
+    const say = (text: string) => this.#say("warn", text);
+    this.#listing = new FirstListing({
+      config,
+      clock,
+      memory: this.#memory,
+      say,
+      explain: (why) => this.#explain(why),
+    });
   }
 
   get state(): ServerState {
     if (this.#session) return "healthy";
-    if (this.#opening) return "started";
+    if (this.#opening) return this.#listing.late === undefined ? "started" : "failed";
     if (this.account?.needsLogin) return "needs_login";
-    if (this.#failed) return "failed";
+    if (this.#failed || this.#memory.recent) return "failed";
     return this.tools ? "known" : "configured";
   }
 
@@ -104,8 +118,9 @@ export class Connection {
     const tail = this.#stderrTail();
     const { pid, skipped } = this.#process ?? {};
     const { state } = this;
-    const error =
-      state === "needs_login" ? this.account?.loginRequired().message : state === "known" ? undefined : this.#error;
+    const failure = state === "failed" ? (this.#listing.late ?? this.#memory.recent?.why) : undefined;
+    const known = state === "known" ? undefined : (this.#error ?? failure);
+    const error = state === "needs_login" ? this.account?.loginRequired().message : known;
     return {
       name: this.config.name,
       state,
@@ -127,16 +142,11 @@ export class Connection {
     if (this.#circuit.mayStart(this.#environment.clock.now())) this.open().catch(() => undefined);
   }
 
-  /**
-   * Resolves when the first listing is there or has failed, or when `startTimeout` has passed since the
-   * first start; never rejects.
-   */
-  async listed(signal: AbortSignal | undefined): Promise<void> {
+  /** Waits for the first listing, if there is one to wait for (see `FirstListing`); never rejects. */
+  async listed(signal: AbortSignal | undefined, only = false): Promise<void> {
     const opening = this.#opening;
     if (this.#remembered || !opening || this.#openedAt === undefined) return;
-    const limit = (this.config.startTimeout ?? 10) * 1000 - (this.#environment.clock.now() - this.#openedAt);
-    if (limit <= 0) return;
-    await settledWithin(opening, limit, this.#environment.clock, signal);
+    await this.#listing.wait(opening, this.#openedAt, signal, only);
   }
 
   /** The session, opened if need be; many callers share one opening. Throws `CallFailure`. */
@@ -164,6 +174,7 @@ export class Connection {
   async #start(): Promise<Session> {
     const signal = this.#lifetime.signal;
     const { clock } = this.#environment;
+    const began = clock.now();
     try {
       await this.#closing;
       // Neither child processes nor HTTP are loaded where remembered lists are enough.
@@ -199,6 +210,7 @@ export class Connection {
       this.#failed = false;
       this.#worked = true;
       this.#error = undefined;
+      this.#memory.forget();
       this.#environment.hear(this.config.name, { kind: "opened" });
       this.#say("info", `Connected to server: ${this.config.name} (${this.tools?.length ?? 0} tools)`);
       return session;
@@ -209,8 +221,11 @@ export class Connection {
         this.#waitForLogin(need.message);
         throw new CallFailure("refused", need.message, { cause: error, needsLogin: true });
       }
-      this.#fail(describe(error));
-      throw new CallFailure("not_run", this.#explain(this.#error ?? describe(error)), { cause: error });
+      const { startFailure } = await import("./start-failure.ts");
+      const { text, waited } = startFailure(error, this.config, clock.now() - began, this.#process?.stderr ?? "");
+      const why = this.#scrub(text);
+      this.#fail(why, why, waited);
+      throw new CallFailure("not_run", why);
     }
   }
 
@@ -304,12 +319,14 @@ export class Connection {
     this.#waitForLogin(why);
   }
 
-  #fail(why: string): void {
+  /** `waited`: seconds for which it was silent. */
+  #fail(why: string, told = this.#explain(visible(why)), waited?: number): void {
     if (this.#lifetime.signal.aborted) return;
     this.#failed = true;
     this.#error = this.#scrub(visible(why));
+    this.#memory.note(this.#error, waited);
     this.#circuit.fail(this.#environment.clock.now(), this.#process?.flooded ?? false);
-    this.#say("warn", `Server ${this.config.name} failed: ${this.#explain(this.#error)}`);
+    this.#say("warn", `MCP server ${this.config.name} failed: ${told}`);
     this.#scheduleReconnect();
   }
 

@@ -29,7 +29,7 @@ import { ServerLog } from "./logs.ts";
 import type { PinnedTool } from "./manifest.ts";
 import type { OAuthAccount } from "./oauth-account.ts";
 import type { Logins } from "./oauth-logins.ts";
-import { NameIndex, toolName } from "./tool-names.ts";
+import { mayMean, NameIndex, toolName } from "./tool-names.ts";
 
 /** The label of built-in tools: no server may take it. */
 const RESERVED = "rotunda";
@@ -128,8 +128,12 @@ class McpHub implements Hub {
     return this.#snapshot();
   }
 
+  /** Servers that cannot be meant are neither started nor waited for. */
   async find(name: string): Promise<HubTool | undefined> {
-    await this.list();
+    const meant = this.#enabled().filter(({ config }) => mayMean(name, config.name));
+    for (const connection of meant) connection.begin();
+    await Promise.all(meant.map((connection) => connection.listed(undefined, true)));
+    this.#snapshot();
     this.#index ??= new NameIndex(this.#list);
     return this.#index.find(name);
   }

@@ -38,15 +38,16 @@ export interface KnownToolsOptions {
 
 export class KnownTools {
   readonly #options: KnownToolsOptions;
-  readonly #key: string;
+  /** The configuration's own name for what is remembered of it. */
+  readonly key: string;
   #manifest: Manifest | undefined;
   #present: readonly PinnedTool[] | undefined;
   #saving: Promise<void> = Promise.resolve();
 
   constructor(options: KnownToolsOptions) {
     this.#options = options;
-    this.#key = manifestKey(options.config);
-    this.#hold(readManifest(options.directory, this.#key));
+    this.key = manifestKey(options.config);
+    this.#hold(readManifest(options.directory, this.key));
   }
 
   #hold(manifest: Manifest | undefined): void {
@@ -84,7 +85,7 @@ export class KnownTools {
     onChange();
     if (!keeps) return;
     this.#saving = this.#saving
-      .then(() => writeManifest(directory, this.#key, manifest))
+      .then(() => writeManifest(directory, this.key, manifest))
       .catch((error: unknown) => warn(`${config.name}: tool list not kept: ${describe(error)}`));
   }
 

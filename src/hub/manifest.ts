@@ -9,12 +9,13 @@
  */
 import { createHash, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { open, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { ServerConfig } from "../types/config.ts";
 import type { Json } from "../types/json.ts";
 import { canonicalJson } from "../util/canonical.ts";
 import { parseBounded } from "../util/limits.ts";
+import { makeDirectory } from "../util/make-directory.ts";
 import { type Definition, isObject, type ListedTool, readListing } from "./definitions.ts";
 
 const VERSION = 1;
@@ -99,7 +100,7 @@ function readEntry(entry: Record<string, Json | undefined>): PinnedTool | undefi
 export async function writeManifest(directory: string, key: string, manifest: Manifest): Promise<void> {
   const text = JSON.stringify({ version: VERSION, savedAt: Date.now(), ...manifest });
   if (text.length > MAX_SIZE) return;
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  makeDirectory(directory, 0o700);
   const temporary = join(directory, `${key}.${process.pid}.${randomBytes(4).toString("hex")}.tmp`);
   const file = await open(temporary, "wx", 0o600);
   try {

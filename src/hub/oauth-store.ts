@@ -9,7 +9,7 @@
  */
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
-import { mkdir, open, rename, rm } from "node:fs/promises";
+import { open, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type {
   AuthorizationServerMetadata,
@@ -18,6 +18,7 @@ import type {
 } from "@modelcontextprotocol/client";
 import { aside, lockFile } from "../util/file-lock.ts";
 import { KeyedLock } from "../util/keyed-lock.ts";
+import { makeDirectory } from "../util/make-directory.ts";
 import { isObject } from "./definitions.ts";
 
 const VERSION = 1;
@@ -87,7 +88,7 @@ export class OAuthStore {
   /** Alone among all processes. What `change` returns is written; undefined leaves the file as it is. */
   async change(change: (file: OAuthFile) => Promise<OAuthFile | undefined> | OAuthFile | undefined): Promise<void> {
     await inProcess.run(this.#path, async () => {
-      await mkdir(this.#directory, { recursive: true, mode: 0o700 });
+      makeDirectory(this.#directory, 0o700);
       const unlock = await lockFile(`${this.#path}.lock`, { patience: LOCK_PATIENCE, age: LOCK_AGE });
       try {
         const next = await change(readFile(this.#path));

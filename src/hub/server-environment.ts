@@ -8,13 +8,22 @@ import type { SessionTarget } from "./session.ts";
 /** Never a key of ours: names that say where a person is and what their terminal can do. */
 const INHERITED = ["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
+/** Certificates and proxies of this machine's network, without which nothing outside may be reached. */
+const NETWORK = ["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR"];
+const PROXY = /^(?:https?|all|no)_proxy$/i;
+
+/** Never a proxy's user or password. */
+function isInherited(name: string, value: string): boolean {
+  if (PROXY.test(name)) return !value.includes("@");
+  return INHERITED.includes(name) || NETWORK.includes(name) || name.startsWith("LC_");
+}
+
 /** The allowed part of our own environment with the configured variables over it. */
 function serverEnvironment(configured: Readonly<Record<string, string>>): Record<string, string> {
   const environment: Record<string, string> = {};
-  for (const [name, value] of Object.entries(process.env)) {
-    const allowed = INHERITED.includes(name) || name.startsWith("LC_");
+  for (const [name, value = ""] of Object.entries(process.env)) {
     // A value that begins with "()" is an exported shell function: code.
-    if (allowed && value !== undefined && !value.startsWith("()")) environment[name] = value;
+    if (isInherited(name, value) && !value.startsWith("()")) environment[name] = value;
   }
   return { ...environment, ...configured };
 }

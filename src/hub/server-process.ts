@@ -39,10 +39,13 @@ export function startServer(command: LaunchCommand): RunningProcess {
   return running;
 }
 
-/** Ends a server as the protocol asks for: stdin closed, then SIGTERM, then SIGKILL for everything. */
-export async function endServer({ child, ended, kill }: RunningProcess): Promise<void> {
+/** Ends a server as the protocol asks for: stdin closed, then SIGTERM ("at once": beside it), then SIGKILL for everything. */
+export async function endServer(
+  { child, ended, kill }: RunningProcess,
+  how: "polite" | "at once" = "polite",
+): Promise<void> {
   child.stdin?.end();
-  if (await within(ended, GRACE)) return;
+  if (how === "polite" && (await within(ended, GRACE))) return;
   if (child.pid !== undefined) signalGroup(child.pid, "SIGTERM");
   if (await within(ended, GRACE)) return;
   await within(kill(), GRACE);
@@ -56,7 +59,8 @@ function signalGroup(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-async function within(ended: Promise<unknown>, milliseconds: number): Promise<boolean> {
+/** Whether it ended in so many milliseconds. */
+export async function within(ended: Promise<unknown>, milliseconds: number): Promise<boolean> {
   const timer = new AbortController();
   const waited = sleep(milliseconds, false, { signal: timer.signal }).catch(() => false);
   const inTime = await Promise.race([ended.then(() => true), waited]);

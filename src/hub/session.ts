@@ -27,6 +27,7 @@ const MAX_PAGES = 64;
 /** Milliseconds. */
 const LIST_TIMEOUT = 30_000;
 const GOODBYE_TIMEOUT = 1000;
+const EXIT_PATIENCE = 2000;
 const FIRST_LISTEN_DELAY = 2000;
 const LAST_LISTEN_DELAY = 60_000;
 /** As long as a timer can be. */
@@ -113,6 +114,8 @@ async function openProcess(command: () => Promise<LaunchCommand>, options: Openi
       options.callers.attach(transport);
       return new LiveSession(client, era, transport, undefined, options);
     } catch (error) {
+      // A pipe breaks before its program's end is known: how it ended says more than that.
+      if (!options.signal.aborted && isBroken(error)) await transport.endsWithin(EXIT_PATIENCE);
       await transport.close();
       // Only a server that answered, and answered no, may be of the other generation.
       const otherEra = era === "legacy" ? refusesHandshake(error) : !options.signal.aborted;
@@ -128,8 +131,16 @@ function refusesHandshake(error: unknown): boolean {
 }
 
 function startFailure(error: unknown, transport: StdioTransport): Error {
-  const ended = transport.ending !== undefined && transport.ending !== "was closed";
-  return ended ? new Error(`the server ${transport.ending}`, { cause: error }) : new Error(describe(error));
+  const { ending } = transport;
+  if (ending === undefined || ending === "was closed")
+    return error instanceof Error ? error : new Error(describe(error));
+  const how = ending.replace(/^exited with code/, "ended with exit code");
+  return new Error(`the program ${how} before it answered`);
+}
+
+function isBroken(error: unknown): boolean {
+  if (error instanceof CallFailure) return error.sessionLost;
+  return error instanceof Error && "code" in error && error.code === "CONNECTION_CLOSED";
 }
 
 async function openEndpoint(endpoint: HttpEndpoint, options: Opening): Promise<Session> {

@@ -10,7 +10,7 @@ import type { RunningProcess } from "../util/process-tree.ts";
 import { CallFailure } from "./failures.ts";
 import type { LaunchCommand } from "./hub-types.ts";
 import { JsonMeter } from "./json-meter.ts";
-import { endServer, startServer } from "./server-process.ts";
+import { endServer, startServer, within } from "./server-process.ts";
 
 const MEBIBYTE = 1024 * 1024;
 const MAX_LINE = 10 * MEBIBYTE;
@@ -54,6 +54,8 @@ export class StdioTransport implements Transport {
   #stderr: Buffer[] = [];
   #stderrSize = 0;
   #finished = false;
+  /** It has written a message. */
+  #spoke = false;
 
   constructor(command: LaunchCommand) {
     this.#command = command;
@@ -100,14 +102,20 @@ export class StdioTransport implements Transport {
     const line = `${JSON.stringify(message)}\n`;
     return new Promise((resolve, reject) => {
       // A failed write means that the line's end was never delivered: nobody can have read the message.
-      stdin.write(line, (error) => (error ? reject(notSent(this.ending ?? error.message)) : resolve()));
+      stdin.write(line, (error) => (error ? reject(notSent(this.ending ?? "no longer reads")) : resolve()));
     });
+  }
+
+  /** Resolves when the process has ended or so many milliseconds are over. */
+  async endsWithin(milliseconds: number): Promise<void> {
+    if (this.#running && this.ending === undefined) await within(this.#running.ended, milliseconds);
   }
 
   async close(): Promise<void> {
     if (this.#running && !this.#finished) {
       this.ending ??= "was closed";
-      await endServer(this.#running);
+      // What has never said a word does not hear the end of its stdin either.
+      await endServer(this.#running, this.#spoke ? "polite" : "at once");
     }
     this.#finish();
   }
@@ -168,8 +176,10 @@ export class StdioTransport implements Transport {
     this.#meter.reset();
     this.#unasked += line.length + 1;
     for (const message of messages) {
-      if (isMessage(message) && this.#admits(message)) this.onmessage?.(message);
-      else {
+      if (isMessage(message) && this.#admits(message)) {
+        this.#spoke = true;
+        this.onmessage?.(message);
+      } else {
         this.skipped++;
         if (message === undefined) this.log?.skipped(line);
       }

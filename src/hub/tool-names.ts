@@ -38,6 +38,12 @@ export function parseToolName(name: string): { server: string; tool: string } | 
   return splitsBack(server, tool) ? { server, tool } : undefined;
 }
 
+/** Whether a tool of the server could be meant by the name, in any of its spellings. */
+export function mayMean(name: string, server: string): boolean {
+  const begins = [SEPARATOR, ":", "_"].some((joint) => name.startsWith(`${server}${joint}`));
+  return begins || name.startsWith(`${clean(server).slice(0, SERVER_PART)}${SEPARATOR}`);
+}
+
 /** Whether the first `__` of `server__tool` is the one between them. */
 function splitsBack(server: string, tool: string): boolean {
   return server !== "" && tool !== "" && !server.includes(SEPARATOR) && !server.endsWith("_");

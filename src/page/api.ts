@@ -27,6 +27,14 @@ export const online = new Cell(true);
 /** Counts what the server has answered, whatever it said. */
 export const answers = new Cell(0);
 
+/** Once the server has answered anything; that it does not is said until then. */
+export function whenItAnswers(what: () => void): void {
+  const unwatch = answers.subscribe(() => {
+    unwatch();
+    what();
+  });
+}
+
 export class RequestError extends Error {
   readonly status: number;
   readonly code: string;

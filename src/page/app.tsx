@@ -92,7 +92,7 @@ function Body(): ComponentChildren {
   }
   const moved = Object.hasOwn(ELSEWHERE, name) ? ELSEWHERE[name] : undefined;
   if (moved) return <Moved to={moved} name={name} />;
-  if (Object.hasOwn(views, name)) return <Lazy name={name} id={id} other={other} />;
+  if (Object.hasOwn(views, name)) return <Lazy key={name} name={name} id={id} other={other} />;
   return (
     <div class="view">
       <h1>There is nothing here</h1>

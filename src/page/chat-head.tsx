@@ -19,10 +19,14 @@ function useContextTokens(chat: Chat): number | undefined {
   const [tokens, setTokens] = useState<number | undefined>(undefined);
   useEffect(() => {
     if (last === undefined || !ended) return;
+    let isLast = true;
     const body = { previous_response_id: last };
     askJson<{ input_tokens: number }>("/v1/responses/input_tokens", { body })
-      .then(({ input_tokens }) => setTokens(input_tokens))
+      .then(({ input_tokens }) => isLast && setTokens(input_tokens))
       .catch(() => undefined);
+    return () => {
+      isLast = false;
+    };
   }, [last, ended]);
   return tokens;
 }

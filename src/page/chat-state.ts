@@ -7,6 +7,7 @@
 import { askedOf } from "../util/asked.ts";
 import { ask, askJson, RequestError, words } from "./api.ts";
 import { Cell } from "./cell.ts";
+import { OWN_DOOR } from "./format.ts";
 import { conversations, lookAgain } from "./shared.ts";
 import { pause } from "./stream.ts";
 import { cancelTurn, type Turn, type TurnHead, turnOf } from "./turn.ts";
@@ -70,6 +71,11 @@ export class Chat {
     this.#stop.abort();
   }
 
+  /** It is shown no more. */
+  get left(): boolean {
+    return this.#stop.signal.aborted;
+  }
+
   get last(): Turn | undefined {
     const id = this.path.value.ids.at(-1);
     return id === undefined ? undefined : turnOf(id);
@@ -80,23 +86,36 @@ export class Chat {
     return this.path.value.ids.map(turnOf).filter((turn) => turn.head.value !== undefined && !turn.ended);
   }
 
+  /** The door that a turn came through. What has just been sent does not stand in the tree yet. */
+  doorOf({ id }: Turn): string {
+    return this.path.value.nodes.get(id)?.door ?? OWN_DOOR;
+  }
+
   /**
    * Ends what runs. What waits behind it must not begin instead: it is taken back before, and handed over, the oldest
-   * first.
+   * first. What another door has queued is that door's: resolves with the first of it, which begins.
    */
-  async stop(onHeld: (held: readonly WireItem[]) => void): Promise<void> {
+  async stop(onHeld: (held: readonly WireItem[]) => void): Promise<Turn | undefined> {
     const [running, ...queued] = this.open;
     const held: WireItem[] = [];
+    let next: Turn | undefined;
     try {
       for (const turn of queued.reverse()) {
-        await ask(`/v1/responses/${turn.id}`, { method: "DELETE" });
+        if (this.doorOf(turn) !== OWN_DOOR) {
+          next = turn;
+          continue;
+        }
+        // What another's stands behind must stay in the tree.
+        if (next) await cancelTurn(turn.id);
+        else await ask(`/v1/responses/${turn.id}`, { method: "DELETE" });
         held.unshift(...turn.input.value);
-        this.#takeBack(turn);
+        if (!next) this.#takeBack(turn);
       }
     } finally {
       if (held.length > 0) onHeld(held);
     }
     if (running) await cancelTurn(running.id);
+    return next;
   }
 
   #takeBack(turn: Turn): void {
@@ -226,7 +245,7 @@ export class Chat {
         return await askJson<WireResponse>("/v1/responses", { body, headers });
       } catch (error) {
         const passing = error instanceof RequestError && (error.status === 0 || error.status === 503);
-        if (!passing || attempt >= 8 || this.#stop.signal.aborted) throw error;
+        if (!passing || attempt >= 8 || this.left) throw error;
         await pause(Math.min(3_000, 300 * 2 ** attempt), this.#stop.signal);
       }
     }

@@ -9,6 +9,7 @@ import { Chat, PAGE } from "./chat-state.ts";
 import { choose, chosenFor } from "./chooser.tsx";
 import { Composer, type Given, keepDraft, type Written } from "./composer.tsx";
 import { ItemsContext, PathContext } from "./contexts.ts";
+import { doorWord } from "./format.ts";
 import { Asked } from "./item-view.tsx";
 import { Plan } from "./plan.tsx";
 import { goTo } from "./router.tsx";
@@ -53,7 +54,8 @@ export function ChatView({ conversation, response, onAdopt }: Properties) {
     if (chat.conversation !== null && chat.conversation !== conversation) choose(chat.conversation, { profile, model });
     else if (chat.response !== null) choose(chat.response, { profile, model });
     const address = chat.conversation !== null ? `/c/${chat.conversation}` : `/r/${chat.response}`;
-    if (address === location.pathname) return;
+    // Whoever has gone elsewhere meanwhile stays there.
+    if (chat.left || address === location.pathname) return;
     onAdopt(chat.conversation !== null ? `${chat.conversation}/` : `/${chat.response}`);
     goTo(address, { replace: chat.conversation !== null });
   };
@@ -209,19 +211,29 @@ function Below({ chat, name, last, given, send, onHeld }: BelowProperties) {
   const running = last !== undefined && head !== undefined && !last.ended;
   const was = useRef(running);
   const [problem, setProblem] = useState("");
+  /** What another door had queued, and begins where this one has stopped. */
+  const [next, setNext] = useState<Turn | undefined>(undefined);
+  useCell(next?.head ?? chat.noHead);
   useEffect(() => {
     if (was.current && !running && head)
       announce(head.status === "completed" ? "The answer is complete." : `It ended: ${head.status}.`);
     was.current = running;
   }, [running, head]);
   const stop = () => {
+    setProblem("");
     chat
       .stop((held) => onHeld({ ...writtenOf(held), before: true }))
+      .then(setNext)
       .catch((error: unknown) => setProblem(words(error)));
   };
   return (
     <div class="below">
       <Plan chat={chat} />
+      {next && !next.ended && (
+        <p class="hint" role="status">
+          What was queued through {doorWord(chat.doorOf(next))} runs now; Stop ends it.
+        </p>
+      )}
       {problem !== "" && (
         <p class="problem" role="alert">
           {problem}

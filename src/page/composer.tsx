@@ -5,7 +5,7 @@
  * chat is; it is kept for each chat until it was sent, a reload included.
  */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { answers, RequestError, words } from "./api.ts";
+import { RequestError, whenItAnswers, words } from "./api.ts";
 import { type Attachment, attach } from "./attachments.ts";
 import { Chooser } from "./chooser.tsx";
 import { bytes } from "./format.ts";
@@ -55,6 +55,10 @@ const kept = new Map<string, readonly Attachment[]>();
 /** What is to be found in the composer of a chat when that is opened. */
 export function keepDraft(name: string, { text, attachments }: { text: string; attachments: readonly Attachment[] }) {
   draft(name, text);
+  keepFiles(name, attachments);
+}
+
+function keepFiles(name: string, attachments: readonly Attachment[]): void {
   if (attachments.length > 0) kept.set(name, attachments);
   else kept.delete(name);
 }
@@ -66,14 +70,6 @@ interface Writing {
   add: (files: Iterable<File>) => void;
   remove: (key: number) => void;
   send: (queue: boolean) => void;
-}
-
-/** That the server does not answer is said until it does. */
-function whenItAnswers(what: () => void): void {
-  const unwatch = answers.subscribe(() => {
-    unwatch();
-    what();
-  });
 }
 
 function useWriting(
@@ -110,8 +106,7 @@ function useWriting(
       kept.delete(whose.current);
       whose.current = name;
     }
-    if (attachments.length > 0) kept.set(name, attachments);
-    else kept.delete(name);
+    keepFiles(name, attachments);
   }, [name, attachments]);
   const add = (files: Iterable<File>) => {
     for (const file of files) {
@@ -133,7 +128,10 @@ function useWriting(
       .then(() => {
         // What came meanwhile is the next message.
         draft(whose.current, area.value);
-        setAttachments((now) => now.filter((one) => !attachments.includes(one)));
+        const without = (now: readonly Attachment[]) => now.filter((one) => !attachments.includes(one));
+        setAttachments(without);
+        // Where the chat has been left meanwhile, nobody draws it any more.
+        keepFiles(whose.current, without(kept.get(whose.current) ?? []));
       })
       .catch((error: unknown) => {
         // Nothing that was written is lost.

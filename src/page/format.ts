@@ -24,10 +24,12 @@ export function bytes(value: number): string {
 /** From milliseconds. */
 export function duration(milliseconds: number): string {
   if (milliseconds < 1_000) return `${Math.round(milliseconds)} ms`;
-  const seconds = milliseconds / 1_000;
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  return `${Math.floor(seconds / 3_600)} h ${Math.round((seconds % 3_600) / 60)} min`;
+  if (milliseconds < 9_950) return `${(milliseconds / 1_000).toFixed(1)} s`;
+  const seconds = Math.round(milliseconds / 1_000);
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  const minutes = Math.round(seconds / 60);
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
@@ -71,7 +73,17 @@ export function statusWord(status: RunStatus): string {
   return STATUS[status] ?? status;
 }
 
-const DOORS: Record<string, string> = { tui: "the terminal", cli: "the command line", http: "HTTP", acp: "an editor" };
+/** The door that the page itself comes through. */
+export const OWN_DOOR = "http";
+
+const DOORS: Record<string, string> = {
+  tui: "the terminal",
+  cli: "the command line",
+  http: "HTTP",
+  acp: "an editor",
+  mcp: "MCP",
+  schedule: "a schedule",
+};
 
 /** Through which door something came, in words. */
 export function doorWord(door: string): string {

@@ -41,12 +41,14 @@ function Reasoning({ item }: { item: WireItem }) {
   const text = [...(item.content ?? []), ...parts].map((part) => part.text ?? "").join("\n\n");
   const growing = item.status === "in_progress";
   if (text === "" && !growing) return null;
-  const words = text.split(/\s+/).length;
   return (
     <details class="reasoning">
       <summary>
         {growing ? "Thinking" : "Thought"}
-        <span class="quiet"> {growing ? text.slice(-90).replace(/\s+/g, " ") : `${words} words`}</span>
+        <span class="quiet">
+          {" "}
+          {growing ? text.slice(-90).replace(/\s+/g, " ") : `${text.split(/\s+/).length} words`}
+        </span>
       </summary>
       <div class="reasoning-text">
         <Visible text={text} />
@@ -66,6 +68,8 @@ function Attached({ item }: { item: WireItem }) {
 export function Asked({ item, steering = false }: { item: WireItem; steering?: boolean }) {
   const { text, attachments } = useMemo(() => writtenOf([item]), [item]);
   if (item.role === "system" || item.role === "developer") return null;
+  // A program may bring along what a model has answered it.
+  if (item.role === "assistant") return <Said item={item} />;
   return (
     <div class={steering ? "asked steering" : "asked"}>
       {steering && <span class="asked-note">said meanwhile</span>}

@@ -43,16 +43,23 @@ export interface Action {
 export function useAction(after: () => void = () => undefined): Action {
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState("");
+  const running = useRef(false);
   return {
     busy,
     problem,
     run: (what) => {
+      // A second click may come before the button is drawn as one that cannot be clicked.
+      if (running.current) return;
+      running.current = true;
       setBusy(true);
       setProblem("");
       what()
         .then(after)
         .catch((error: unknown) => setProblem(words(error)))
-        .finally(() => setBusy(false));
+        .finally(() => {
+          running.current = false;
+          setBusy(false);
+        });
     },
   };
 }

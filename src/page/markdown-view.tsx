@@ -10,7 +10,7 @@ const Block = memo(({ text }: { text: string }) => {
   return <div class="block" ref={box} />;
 });
 
-/** Whether a text defines links by reference: then it is drawn as one, once it is complete. */
+/** Definitions of links count everywhere in a text: one that has them is drawn as a single block, once it is complete. */
 const DEFINITIONS = /^ {0,3}\[[^\]\n]{1,200}\]:/m;
 
 export function MarkdownView({ text, growing }: { text: string; growing: boolean }) {

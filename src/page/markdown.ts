@@ -207,7 +207,6 @@ export class BlockCutter {
       this.#line(text.slice(this.#seen, end), this.#seen);
       this.#seen = end + 1;
     }
-    // Definitions of links count everywhere in a text, so one that has them is a single block.
     return [...this.blocks, text.slice(this.#begin)];
   }
 

@@ -53,7 +53,7 @@ export function Question({ question }: { question: Elicitation }) {
           Cancel
         </button>
       </div>
-      <Problem text={shown(problem)} />
+      <Problem text={problem} />
     </form>
   );
 }

@@ -44,9 +44,28 @@ export const listed = new Cell(60);
 export const moreConversations = new Cell(false);
 const PROFILE = "profile/";
 
+/** Takes answers in the order in which they were asked for: one that was overtaken is left. */
+function inOrder(): <T>(asked: Promise<T>) => Promise<T | undefined> {
+  let number = 0;
+  let taken = 0;
+  return async (asked) => {
+    const mine = ++number;
+    const answer = await asked;
+    if (mine < taken) return undefined;
+    taken = mine;
+    return answer;
+  };
+}
+
+const ofConversations = inOrder();
+const ofApprovals = inOrder();
+const ofElicitations = inOrder();
+const ofModels = inOrder();
+
 async function readConversations(): Promise<void> {
   type Answer = { data: WireConversation[]; conversations?: WireConversation[]; has_more?: boolean };
-  const answer = await askJson<Answer>(`/v1/conversations?limit=${Math.min(1_000, listed.value)}`);
+  const answer = await ofConversations(askJson<Answer>(`/v1/conversations?limit=${Math.min(1_000, listed.value)}`));
+  if (!answer) return;
   moreConversations.set(answer.has_more === true);
   const previews = new Map(answer.conversations?.map((one) => [one.id, one.preview ?? ""]));
   conversations.set(answer.data.map((one) => ({ ...one, preview: previews.get(one.id) ?? "" })));
@@ -54,10 +73,11 @@ async function readConversations(): Promise<void> {
 
 async function readApprovals(): Promise<void> {
   if (!may("approve") && !may("responses:read")) return;
-  approvals.set((await askJson<{ approvals: PendingApproval[] }>("/v1/tool-approvals")).approvals);
-  if (may("approve")) {
-    elicitations.set((await askJson<{ elicitations: Elicitation[] }>("/v1/elicitation/pending")).elicitations);
-  }
+  const asked = await ofApprovals(askJson<{ approvals: PendingApproval[] }>("/v1/tool-approvals"));
+  if (asked) approvals.set(asked.approvals);
+  if (!may("approve")) return;
+  const open = await ofElicitations(askJson<{ elicitations: Elicitation[] }>("/v1/elicitation/pending"));
+  if (open) elicitations.set(open.elicitations);
 }
 
 export async function readModels(): Promise<void> {
@@ -67,7 +87,8 @@ export async function readModels(): Promise<void> {
     default?: true;
     answers_with?: string;
   };
-  const { data } = await askJson<{ data: Wire[] }>("/v1/models");
+  const { data } = (await ofModels(askJson<{ data: Wire[] }>("/v1/models"))) ?? {};
+  if (!data) return;
   const isAgent = ({ id }: Wire) => id.startsWith(PROFILE);
   models.set(
     data

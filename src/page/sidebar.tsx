@@ -11,7 +11,7 @@ import { approvals, conversations, elicitations, listed, lookAgain, moreConversa
 import { shown } from "./visible.tsx";
 import type { WireConversation } from "./wire.ts";
 
-const PLACES: { to: string; icon: IconName; name: string; scope?: string }[] = [
+const PLACES: { to: string; icon: IconName; name: string }[] = [
   { to: "/tree", icon: "tree", name: "Tree" },
   { to: "/runs", icon: "runs", name: "Runs" },
   { to: "/schedules", icon: "schedules", name: "Schedules" },

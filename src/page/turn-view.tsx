@@ -3,7 +3,7 @@ import { useContext, useEffect, useState } from "preact/hooks";
 import { ask, may, words } from "./api.ts";
 import { useCell } from "./cell.ts";
 import { PathContext } from "./contexts.ts";
-import { count, duration, exactly, money, shortId, when } from "./format.ts";
+import { count, doorWord, duration, exactly, money, OWN_DOOR, shortId, when } from "./format.ts";
 import { Icon } from "./icons.tsx";
 import { Asked, ItemView, textOf } from "./item-view.tsx";
 import { memo } from "./memo.ts";
@@ -88,7 +88,10 @@ function Working({ turn, head }: { turn: Turn; head: TurnHead }) {
   if (waits) return null;
   if (asked.length > 0) return asked.map((question) => <Question key={question.id} question={question} />);
   if (head.status === "waiting" && head.error) return <Waits error={head.error} />;
-  if (head.status === "queued" && items.length === 0) return <p class="working">In the queue …</p>;
+  if (head.status === "queued" && items.length === 0) {
+    const { door = OWN_DOOR } = nodes.get(turn.id) ?? {};
+    return <p class="working">In the queue{door !== OWN_DOOR && `, through ${doorWord(door)}`} …</p>;
+  }
   return (
     <p class="working">
       <span class="pulse" aria-hidden="true" /> <span class="visually-hidden">Working</span>

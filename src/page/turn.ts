@@ -4,7 +4,7 @@
  * Invariant: a turn is a reading of the log. It is told from the first event, or gone on with behind the last event that
  * was seen, so what is shown after a reload or a lost network is what would have been shown without.
  */
-import { answers, ask, askJson, RequestError, words } from "./api.ts";
+import { ask, askJson, RequestError, whenItAnswers, words } from "./api.ts";
 import { Cell } from "./cell.ts";
 import { pause, readEvents } from "./stream.ts";
 import { isEnded, type RunStatus, type WireEvent, type WireItem, type WireResponse, type WireUsage } from "./wire.ts";
@@ -63,10 +63,7 @@ export class Turn {
   watch(): () => void {
     this.#watchers++;
     this.#follow();
-    this.#loading ??= this.#load().catch((error: unknown) => {
-      this.#loading = undefined;
-      this.problem.set(words(error));
-    });
+    this.#loadOnce();
     return () => {
       if (--this.#watchers > 0) return;
       this.#following?.abort();
@@ -74,10 +71,21 @@ export class Turn {
     };
   }
 
+  #loadOnce(): void {
+    this.#loading ??= this.#load().catch((error: unknown) => {
+      this.#loading = undefined;
+      this.problem.set(words(error));
+      if (error instanceof RequestError && error.status === 0)
+        whenItAnswers(() => {
+          if (this.#watchers > 0) this.#loadOnce();
+        });
+    });
+  }
+
   async #load(): Promise<void> {
     const input = askJson<{ data: WireItem[] }>(`/v1/responses/${this.id}/input_items?order=asc&limit=100`);
-    const response = await this.#ask();
-    this.input.set((await input).data);
+    const [{ data }, response] = await Promise.all([input, this.#ask()]);
+    this.input.set(data);
     this.problem.set("");
     this.begin(response);
   }
@@ -95,9 +103,12 @@ export class Turn {
     else this.#follow();
   }
 
+  /** What has ended stays so: an older answer of the server may come later. */
   #setHead(response: WireResponse): void {
+    const status = response.rotunda_status ?? response.status;
+    if (this.ended && !isEnded(status)) return;
     this.head.set({
-      status: response.rotunda_status ?? response.status,
+      status,
       model: response.model,
       previous: response.previous_response_id,
       conversation: response.conversation?.id ?? null,
@@ -158,6 +169,7 @@ export class Turn {
   async refresh(): Promise<void> {
     if (this.ended) return;
     const response = await this.#ask();
+    if (this.ended) return;
     if (isEnded(response.status)) return this.begin(response);
     this.#setHead(response);
     // No stream was read yet: one that is, tells it all once more.
@@ -202,10 +214,7 @@ export class Turn {
   /** Any answer of the server says that the connection is back. */
   #lose(): void {
     this.lost.set(true);
-    const unwatch = answers.subscribe(() => {
-      unwatch();
-      this.lost.set(false);
-    });
+    whenItAnswers(() => this.lost.set(false));
   }
 
   /** One connection. A tab that nobody sees holds none: browsers allow six for all tabs together. */

@@ -5,11 +5,12 @@
  * is deleted in it is overwritten.
  */
 
-import { closeSync, mkdirSync, openSync, statfsSync } from "node:fs";
+import { closeSync, openSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RotundaError, toRotundaError } from "../types/error.ts";
+import { makeDirectory } from "../util/make-directory.ts";
 import { migrations } from "./schema.ts";
 
 /** Chosen by measurement (docs/decisions/storage.md): small commits touch few bytes, long items stay in few pages. */
@@ -63,7 +64,7 @@ const IOERR_DIR_FSYNC = 1_290;
 /** Made by us and for us alone, before SQLite makes it for everybody who may read the directory. */
 function makePrivate(path: string): void {
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    makeDirectory(dirname(path), 0o700);
     closeSync(openSync(path, "a", 0o600));
   } catch (error) {
     throw notWritable(error, path);

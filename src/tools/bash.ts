@@ -8,8 +8,9 @@ import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Tool, ToolContext, ToolResult } from "../types/tool.ts";
 import { type RunOutcome, runProcess } from "../util/process-tree.ts";
-import { childEnvironment, type Sandbox } from "../util/sandbox.ts";
+import { childEnvironment, type Sandbox, type SandboxedCommand } from "../util/sandbox.ts";
 import { simpleCommands } from "../util/shell.ts";
+import { guardedNote } from "./guarded-note.ts";
 import { hiddenFiles } from "./hidden-files.ts";
 import { answering, failure, filledText, InputError, optionalInteger } from "./input.ts";
 
@@ -63,7 +64,10 @@ export function createBashTool(options: BashOptions): Tool {
       if (Buffer.byteLength(command) > MAX_COMMAND) {
         throw new InputError(`command is longer than ${MAX_COMMAND} bytes; write it to a file and run that`);
       }
-      return tell(await execute(command, timeout, context, options), timeout);
+      const outcome = await execute(command, timeout, context, options);
+      const result = tell(outcome, timeout);
+      const note = guardedNote(outcome.output, outcome.guarded, context.workspace);
+      return note === undefined ? result : { ...result, text: `${result.text.trimEnd()}\n${note}` };
     }),
   };
 }
@@ -73,7 +77,7 @@ export async function execute(
   timeout: number,
   context: ToolContext,
   options: BashOptions,
-): Promise<RunOutcome> {
+): Promise<RunOutcome & Pick<SandboxedCommand, "guarded">> {
   const sandbox = await options.sandbox();
   const wrapped = sandbox.wrap({
     command: existsSync("/bin/bash") ? "/bin/bash" : "bash",
@@ -86,7 +90,8 @@ export async function execute(
     hidden: [...(options.hidden ?? []), ...(await hiddenFiles(context.workspace, context.hiddenPaths))],
   });
   try {
-    return await runProcess({ ...wrapped, timeout, signal: context.signal, onOutput: reporter(context) });
+    const outcome = await runProcess({ ...wrapped, timeout, signal: context.signal, onOutput: reporter(context) });
+    return { ...outcome, guarded: wrapped.guarded };
   } finally {
     wrapped.release();
   }

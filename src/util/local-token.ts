@@ -4,8 +4,9 @@
  * Invariant: 256 random bits in a file that only its owner can read; made once, by whoever comes first.
  */
 import { randomBytes } from "node:crypto";
-import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { makeDirectory } from "./make-directory.ts";
 
 /** The token's text, or undefined where none was made yet. */
 export function readLocalToken(stateDirectory: string): string | undefined {
@@ -21,7 +22,7 @@ export function readLocalToken(stateDirectory: string): string | undefined {
 export function ensureLocalToken(stateDirectory: string): string {
   const known = readLocalToken(stateDirectory);
   if (known !== undefined) return known;
-  mkdirSync(stateDirectory, { recursive: true, mode: 0o700 });
+  makeDirectory(stateDirectory, 0o700);
   const draft = join(stateDirectory, `token.${process.pid}.${randomBytes(4).toString("hex")}`);
   writeFileSync(draft, `${randomBytes(32).toString("hex")}\n`, { mode: 0o600 });
   try {

@@ -12,8 +12,9 @@ import { accessSync, constants, existsSync, mkdirSync, mkdtempSync, readlinkSync
 import { tmpdir } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
 import { RotundaError } from "../types/error.ts";
+import { readMounts } from "./mount-table.ts";
 import { runProcess } from "./process-tree.ts";
-import { type Mount, type MountPlan, planMounts, readMounts, type SandboxRequest } from "./sandbox-mounts.ts";
+import { type Mount, type MountPlan, planMounts, type SandboxRequest } from "./sandbox-mounts.ts";
 import { isWithin } from "./workspace-path.ts";
 
 export type { SandboxRequest } from "./sandbox-mounts.ts";
@@ -27,6 +28,8 @@ export interface SandboxedCommand {
   cwd: string;
   /** For `startProcess` and `runProcess`: the command is the outer end of a pid namespace. */
   namespaced: boolean;
+  /** Steering files that it cannot make or change, relative to the workspace. */
+  guarded: readonly string[];
   /** Removes what was put in place for the command. To be called when it has ended. */
   release(): void;
 }
@@ -132,9 +135,9 @@ async function works(sandbox: Sandbox): Promise<boolean> {
 const unprotected: Sandbox = {
   level: "none",
   wrap: ({ command, args, env, cwd, workspace }) => {
-    return { command, args, env, cwd: cwd ?? workspace, namespaced: false, release: () => undefined };
+    return { command, args, env, cwd: cwd ?? workspace, namespaced: false, guarded: [], release: () => undefined };
   },
-  contain: (request) => ({ ...request, namespaced: false, release: () => undefined }),
+  contain: (request) => ({ ...request, namespaced: false, guarded: [], release: () => undefined }),
 };
 
 /**
@@ -175,6 +178,7 @@ function bubblewrap(bwrap: string, userNamespace: boolean): Sandbox {
       env: insideEnvironment(request.env),
       cwd: "/",
       namespaced: true,
+      guarded: plan.guarded,
       release: plan.release,
     };
   };
@@ -187,6 +191,7 @@ function bubblewrap(bwrap: string, userNamespace: boolean): Sandbox {
       env,
       cwd: "/",
       namespaced: true,
+      guarded: [],
       release: () => undefined,
     };
   };
@@ -249,6 +254,7 @@ function namespaces(tools: NamespaceTools): Sandbox {
       env: insideEnvironment(request.env),
       cwd: "/",
       namespaced: true,
+      guarded: plan.guarded,
       release: plan.release,
     };
   };
@@ -264,6 +270,7 @@ function namespaces(tools: NamespaceTools): Sandbox {
       env,
       cwd,
       namespaced: true,
+      guarded: [],
       release: () => undefined,
     };
   };

@@ -130,7 +130,7 @@ export interface WriteOptions {
 
 /**
  * Replaces or creates a file of the workspace in one step (a new file, renamed over the old one), with the
- * folders above it. The mode of an existing file stays. Throws `PathError` or the system's error.
+ * folders above it. Steering files are refused. The mode of an existing file stays. Throws `PathError` or the system's error.
  */
 export async function writeInside(
   workspace: string,
@@ -143,12 +143,14 @@ export async function writeInside(
   if (!inside) throw outside(path, root);
   if (real === root) throw new PathError(`"${path}" is a directory`);
   const reason = protectedReason(root, real);
-  if (reason) throw new PathError(`"${path}" is protected: ${reason}`);
+  const refusal = reason === undefined ? undefined : new PathError(`"${path}" is protected: ${reason}`);
+  if (refusal && relative(root, real) !== MADE_BY_ANYBODY) throw refusal;
   const folder = await openFolder(root, dirname(real), path);
   try {
     const at = (name: string) => (linux ? `/proc/self/fd/${folder.fd}/${name}` : join(dirname(real), name));
     const target = at(basename(real));
     const before = await lstat(target).catch(ignoreMissing);
+    if (before && refusal) throw refusal;
     await checkTarget(before, target, path, options);
     const temporary = at(`.rotunda-${process.pid}-${Math.random().toString(36).slice(2)}.tmp`);
     try {
@@ -227,16 +229,27 @@ async function openFolder(root: string, folder: string, path: string): Promise<F
 /** Files and folders of a workspace that steer Rotunda or its siblings, relative to it. */
 export const CONTROL_FILES: readonly string[] = [
   "rotunda.yaml",
+  "rotunda.yml",
   "rotunda.json",
   "rotunda.jsonc",
   ".rotunda",
   ".mcp.json",
   "mcp-servers.json",
   "finta.yaml",
+  "system-prompt.txt",
   ".env",
 ];
 
-/** Further ones, guarded against the file tools always and in the sandbox where they exist. */
+/**
+ * Guarded where it stands; where it does not, a tool or a command may make it, as builds do. What it gives Rotunda before a
+ * person trusts it decides neither what is started nor where anything is sent.
+ */
+export const MADE_BY_ANYBODY = ".env";
+
+/** Of them, those that are read at the top of the workspace alone and whose names mean nothing elsewhere. */
+const ONLY_AT_THE_TOP: readonly string[] = [MADE_BY_ANYBODY, "system-prompt.txt"];
+
+/** Further ones, of siblings and of editors. */
 export const EDITOR_FILES: readonly string[] = [
   "configs/finta.yaml",
   ".polybrain.yaml",
@@ -284,7 +297,7 @@ export function protectedReason(root: string, real: string): string | undefined 
   if (segments.includes(".rotunda")) return own;
   const inner = segments.join("/");
   for (const path of CONTROL_FILES) {
-    if (path === ".env" ? inner === path : name === path) return own;
+    if (ONLY_AT_THE_TOP.includes(path) ? inner === path : name === path) return own;
   }
   if (EDITOR_FILES.some((path) => inner === path || inner.endsWith(`/${path}`))) return own;
   const fromHome = folded(relative(homedir(), real));

@@ -54,25 +54,74 @@ describe("rotunda.yaml", () => {
     expect(config.origins["models.main"]).toBe(join(here.workspace, "rotunda.yaml"));
   });
 
-  test("P13 an unset variable is an error that names file and key; a default helps", async () => {
+  test("P13 an unset variable leaves out its entry alone, and names it and the key; a default helps", async () => {
     const here = place();
-    here.put("work/rotunda.yaml", MODEL);
+    here.put("work/rotunda.yaml", `${MODEL}  - { id: other, baseUrl: http://127.0.0.1:9/v1 }\n`);
+    const config = await here.load();
+    expect(config.models.map(({ id }) => id)).toEqual(["other"]);
+    const why = "the variable MY_KEY in models[0].apiKey is not set";
+    const remedy = "Set MY_KEY, or give a default: ${MY_KEY:-…}";
+    expect(config.warnings).toEqual([`model main is left out: ${why}. ${remedy}.`]);
+    expect(config.leftOut).toEqual([{ kind: "model", name: "main", why, remedy, isDefault: true }]);
+    // What is no entry among others stays an error: another database is not a smaller one.
+    here.put("home/.config/rotunda/rotunda.yaml", "database: postgres://u:${DB_PASSWORD}@h/d\n");
     await expect(here.load()).rejects.toMatchObject({
       code: "config_invalid",
-      message: expect.stringMatching(
-        /^Environment variable not found: MY_KEY \(.*rotunda\.yaml, key models\[0\]\.apiKey\)$/,
-      ),
+      message: expect.stringMatching(/^Environment variable not found: DB_PASSWORD \(.*rotunda\.yaml, key database\)$/),
     });
+    here.put("home/.config/rotunda/rotunda.yaml", "{}\n");
     here.put("work/rotunda.yaml", MODEL.replace("${MY_KEY}", "${MY_KEY:-fallback$$}"));
     expect((await here.load()).models[0]?.apiKey).toBe("fallback$");
+  });
+
+  test("which left-out model would be the default: nobody else takes its place unasked", async () => {
+    const here = place();
+    const isDefault = async (flags = {}) => (await here.load(flags)).leftOut?.map((one) => one.isDefault === true);
+    here.put("work/rotunda.yaml", `${MODEL}  - { id: other, baseUrl: http://127.0.0.1:9/v1 }\n`);
+    expect(await isDefault()).toEqual([true]);
+    expect(await isDefault({ apiBaseUrl: "http://127.0.0.1:9/v1" })).toEqual([false]);
+    here.environment.ROTUNDA_MODEL = "other";
+    expect(await isDefault()).toEqual([false]);
+    delete here.environment.ROTUNDA_MODEL;
+    here.put("work/rotunda.yaml", `models:\n  - { id: other, baseUrl: http://127.0.0.1:9/v1 }\n${MODEL.slice(8)}`);
+    expect(await isDefault()).toEqual([false]);
+    here.environment.ROTUNDA_MODEL = "main";
+    expect(await isDefault()).toEqual([true]);
+    here.put("home/.config/rotunda/rotunda.yaml", "models: [{ id: main, baseUrl: http://127.0.0.1:8/v1 }]\n");
+    expect(await isDefault()).toEqual([]);
+  });
+
+  test("a server over SSE, and one with an unset variable: left out, each with its way out; the others stay", async () => {
+    const here = place();
+    here.put("home/.config/rotunda/rotunda.json", {
+      mcpServers: {
+        old: { type: "sse", url: "https://mcp.example.com/sse" },
+        off: { type: "sse", url: "https://mcp.example.com/sse", disabled: true },
+        bare: { command: "x", env: { TOKEN: "${NOT_SET}" } },
+        good: { command: "x" },
+      },
+    });
+    const { servers, warnings, leftOut } = await here.load();
+    expect(servers.map(({ name }) => name)).toEqual(["good"]);
+    expect(warnings).toEqual([
+      expect.stringMatching(
+        /^MCP server old is left out: its transport sse is not supported\. .*Streamable HTTP address/,
+      ),
+      expect.stringMatching(
+        /^MCP server bare is left out: the variable NOT_SET in mcpServers\.bare\.env\.TOKEN is not set/,
+      ),
+    ]);
+    expect(leftOut?.map(({ kind, name }) => `${kind} ${name}`)).toEqual(["server old", "server off", "server bare"]);
   });
 
   test("an unknown key and a broken file are errors that name the place", async () => {
     const here = place();
     here.put("work/rotunda.yaml", "modles: []\n");
-    await expect(here.load()).rejects.toThrow(/rotunda\.yaml: Unrecognized key: "modles"/);
+    await expect(here.load()).rejects.toThrow(
+      /rotunda\.yaml:1: there is no key modles at the top: did you mean models\?/,
+    );
     here.put("work/rotunda.yaml", "models: [\n");
-    await expect(here.load()).rejects.toThrow(/rotunda\.yaml cannot be parsed/);
+    await expect(here.load()).rejects.toThrow(/rotunda\.yaml:1:9: this \[ is not closed$/);
   });
 
   test("JSONC with comments and trailing commas", async () => {

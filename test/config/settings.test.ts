@@ -49,6 +49,34 @@ describe("layers", () => {
     await expect(load(here)).rejects.toThrow(/ROTUNDA_PORT is 70000/);
   });
 
+  test("what would be left out is refused to whoever makes it through a door, and nothing has changed", async () => {
+    const here = place();
+    const { createManagedSettings } = await import("../../src/config/settings.ts");
+    let config = await load(here);
+    const settings = createManagedSettings({
+      stateDirectory: here.state,
+      reload: async () => {
+        config = await load(here);
+      },
+      now: () => ({ config, environment: here.environment }),
+      turns: async () => 20,
+    });
+    await settings.change((draft) => {
+      draft.mcpServers = { good: { command: "x" } };
+    });
+    const add = (server: { [key: string]: string }) =>
+      settings.change((draft) => {
+        draft.mcpServers = { ...draft.mcpServers, bad: server };
+      });
+    await expect(add({ type: "sse", url: "https://x.example.com/sse" })).rejects.toThrow(
+      "server bad: its transport sse is not supported",
+    );
+    await expect(add({ command: "x", cwd: "${NOT_SET}" })).rejects.toMatchObject({ code: "config_invalid" });
+    expect(settings.read()).toEqual({ mcpServers: { good: { command: "x" } } });
+    expect(config.servers.map(({ name }) => name)).toEqual(["good"]);
+    expect(config.leftOut).toBeUndefined();
+  });
+
   test("instructions that look like a path are a text where they came through a door", async () => {
     const here = place();
     here.put("home/secret.md", "the secret");

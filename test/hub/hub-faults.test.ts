@@ -92,7 +92,7 @@ describe("M2: a server that cannot start", () => {
     expect(new Set(tools.map((each) => each.server))).toEqual(new Set(["works"]));
     const [dies, missing, works] = hub.servers();
     expect(dies).toMatchObject({ state: "failed", stderrTail: "fatal: cannot open the database" });
-    expect(dies?.error).toMatch(/exited with code 3/);
+    expect(dies?.error).toBe("the program ended with exit code 3 before it answered: fatal: cannot open the database");
     expect(missing).toMatchObject({ state: "failed", error: expect.stringContaining("command not found") });
     expect(works).toMatchObject({ state: "healthy", toolCount: 4 });
     expect(hub.notices.filter(({ level }) => level === "warn").map(({ text }) => text)).toEqual([
@@ -159,7 +159,8 @@ describe("M4: a slow handshake", () => {
     const hub = openHub(directory, [slow, never, fast]);
     const first = await hub.list();
     expect(new Set(first.map((each) => each.server))).toEqual(new Set(["fast"]));
-    expect(hub.servers().map(({ state }) => state)).toEqual(["started", "started", "healthy"]);
+    expect(hub.servers().map(({ state }) => state)).toEqual(["failed", "failed", "healthy"]);
+    expect(hub.servers()[1]?.error).toBe("has not answered within 0.2 s");
     expect(await call(hub, "fast__echo", { text: "meanwhile" })).toEqual({ text: "meanwhile" });
     await until(async () => (await hub.list()).some((each) => each.server === "slow"));
     const joined = await hub.list();
@@ -356,7 +357,33 @@ describe("M13, M14, M16, M17, M19: what a server is and asks", () => {
     const seen = JSON.parse((await call(hub, "hostile__environment")).text) as Record<string, string>;
     expect(seen).toMatchObject({ MY_TOKEN: "mine", TERM: "dumb", PATH: process.env.PATH, LC_TEST: "C" });
     const known = /^(HOME|LANG|LANGUAGE|LOGNAME|PATH|SHELL|TERM|TMPDIR|TZ|USER|MY_TOKEN|ROTUNDA_PROCESS|LC_.*)$/;
-    expect(Object.keys(seen).filter((name) => !known.test(name))).toEqual([]);
+    const network = /^(NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|SSL_CERT_DIR|(HTTPS?|ALL|NO)_PROXY|(https?|all|no)_proxy)$/;
+    expect(Object.keys(seen).filter((name) => !known.test(name) && !network.test(name))).toEqual([]);
+  });
+
+  it("gets the certificates and proxies of this machine's network, and no proxy's password", async () => {
+    const given = {
+      NODE_EXTRA_CA_CERTS: "/etc/own/ca.pem",
+      SSL_CERT_FILE: "/etc/own/all.pem",
+      SSL_CERT_DIR: "/etc/own",
+      HTTP_PROXY: "http://proxy.example.com:3128",
+      https_proxy: "http://proxy.example.com:3128",
+      NO_PROXY: "localhost,.example.com",
+      ALL_PROXY: "http://someone:password@proxy.example.com:3128",
+    };
+    const before = { ...process.env };
+    cleanup(() => {
+      for (const name of Object.keys(given)) {
+        delete process.env[name];
+        if (before[name] !== undefined) process.env[name] = before[name];
+      }
+    });
+    Object.assign(process.env, given);
+    const directory = temporaryDirectory();
+    const hub = openHub(directory, [hostile(directory, { mode: "none" })]);
+    const seen = JSON.parse((await call(hub, "hostile__environment")).text) as Record<string, string>;
+    const { ALL_PROXY, ...passed } = given;
+    expect([seen, JSON.stringify(seen).includes(ALL_PROXY)]).toMatchObject([passed, false]);
   });
 
   it("a server's secrets are not in its errors", async () => {

@@ -142,8 +142,10 @@ describe("when the server fails", () => {
     // Until the ends of the idle connections have reached the client.
     await new Promise((resolve) => setTimeout(resolve, 300));
     const result = await echo.run({ text: "x" }, context());
-    expect(result.text).toMatch(/^\[Tool call failed after 3 attempts: .*ECONNREFUSED/);
-    expect(hub.servers()[0]).toMatchObject({ state: "failed", error: expect.stringContaining("ECONNREFUSED") });
+    expect(result.text).toMatch(
+      /^\[Tool call failed after 3 attempts: cannot reach http:.*\/mcp: connection refused\]$/,
+    );
+    expect(hub.servers()[0]).toMatchObject({ state: "failed", error: expect.stringContaining("connection refused") });
     expect(endpoint.calls).toEqual([]);
     const back = await started(serveModern("stateless", Number(new URL(endpoint.url).port)));
     await hub.restart("remote");

@@ -157,13 +157,18 @@ test("a call that takes long returns its id in time, and is not ended by the end
 });
 
 /** A client of raw lines; resolves with what stdout had when the process has ended. */
-async function raw({ workspace, env }: Place, messages: object[], more: Record<string, string>): Promise<string[]> {
+async function raw(
+  { workspace, env }: Place,
+  messages: (object | string)[],
+  more: Record<string, string> = {},
+): Promise<string[]> {
   const child = spawn(process.execPath, [program, "mcp", "--standalone"], { cwd: workspace, env: { ...env, ...more } });
   let out = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     out += text;
   });
-  child.stdin.end(messages.map((message) => `${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`).join(""));
+  const lines = messages.map((one) => (typeof one === "string" ? one : JSON.stringify({ jsonrpc: "2.0", ...one })));
+  child.stdin.end(lines.map((line) => `${line}\n`).join(""));
   expect(await new Promise((resolve) => child.once("exit", resolve))).toBe(0);
   return out.trim().split("\n");
 }
@@ -186,6 +191,36 @@ test("P16 C9: stdout has the protocol and nothing else, with debugging too", asy
     { id: 1, result: {} },
     { id: 2, result: {} },
     { id: 3, error: { code: -32_601 } },
+  ]);
+});
+
+test("a line that is no JSON, and JSON that is no request, are answered; what is between them is too", async () => {
+  const at = await place(() => ({ text: "yes" }));
+  const clientInfo = { name: "raw", version: "1" };
+  const params = { protocolVersion: "2024-11-05", capabilities: {}, clientInfo, padding: "ä".repeat(100_000) };
+  const lines = await raw(at, [
+    "hello?",
+    { id: 1, method: "initialize", params },
+    "",
+    '{"half":',
+    "[1, 2]",
+    "null",
+    { id: 7, method: 8 },
+    '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}',
+    { id: 2, method: "ping" },
+  ]);
+  const answers = lines.map((line) => JSON.parse(line) as { id: number | null; error?: { code: number } });
+  const refused = answers.filter(({ error }) => error).map(({ id, error }) => [id, error?.code]);
+  expect(refused).toEqual([
+    [null, -32_700],
+    [null, -32_700],
+    [null, -32_600],
+    [null, -32_600],
+    [7, -32_600],
+  ]);
+  expect(answers.filter(({ error }) => !error)).toMatchObject([
+    { id: 1, result: {} },
+    { id: 2, result: {} },
   ]);
 });
 

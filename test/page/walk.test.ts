@@ -52,6 +52,37 @@ describe.skipIf(!hasBrowser)("a walk through the chat", () => {
     expect(faults).toEqual([]);
   });
 
+  test("stop takes back what this door has queued; what another one has begins, and it says so", SLOW, async () => {
+    const server = await startPageServer((request) =>
+      lastOf(request).text.includes("count") ? { text: words, delay: 60 } : { text: "It rains.", break: "hang" },
+    );
+    const { page, faults } = await openPage(server);
+    await say(page, "count, please");
+    await drawn(page, "word-3").waitFor();
+    await field(page).fill("before it");
+    await page.keyboard.press("Alt+Enter");
+    await drawn(page, "In the queue").waitFor();
+    const conversation = new URL(page.url()).pathname.split("/").at(-1);
+    await server.ask("/v1/schedules", { name: "rain", input: "and Friday?", conversation, delay: 1 });
+    await drawn(page, "In the queue, through a schedule").waitFor();
+    await field(page).fill("behind it");
+    await page.keyboard.press("Alt+Enter");
+    await expect.poll(() => drawn(page, "In the queue").count()).toBe(3);
+    await page.keyboard.press("Escape");
+    await drawn(page, "What was queued through a schedule runs now; Stop ends it.").waitFor();
+    await drawn(page, "It rains.").waitFor();
+    await expect.poll(() => field(page).inputValue()).toBe("before it\n\nbehind it");
+    const asked = () => page.locator(".asked").allTextContents();
+    await expect.poll(asked).toEqual(["count, please", "before it", "and Friday?"]);
+    await page.keyboard.press("Escape");
+    await expect.poll(() => drawn(page, "Stopped.").count()).toBe(3);
+    expect(await page.getByText("What was queued through").count()).toBe(0);
+    expect(server.upstream.requests).toHaveLength(2);
+    await page.reload();
+    await expect.poll(asked).toEqual(["count, please", "before it", "and Friday?"]);
+    expect(faults).toEqual([]);
+  });
+
   test("what is said while something is queued steers what runs", SLOW, async () => {
     const server = await startPageServer((request) => {
       const { role, text } = lastOf(request);

@@ -95,6 +95,25 @@ describe.each(levels)("F7 bash on step $level", ({ level, found }) => {
     }
   });
 
+  itWithin("says which paths are guarded where a command ran against one, and what a person can do", async () => {
+    const refused = await run("git init");
+    expect(refused.isError).toBe(true);
+    expect(refused.text).toMatch(
+      /\n\[sandbox: \.git is guarded: .*ask the person to do git init in a terminal of their own/,
+    );
+    const editors = await run(
+      "mkdir -p .vscode .claude && echo {} > .claude/settings.json; echo {} > .vscode/tasks.json",
+    );
+    expect(editors.text).toMatch(/\[sandbox: \.vscode, \.claude are guarded:/);
+    expect((await run(`cd / && echo x > '${workspace}/rotunda.yaml'; true`)).text).toContain(
+      "[sandbox: rotunda.yaml is",
+    );
+    for (const other of ["cat rotunda.md", "mkdir x; mkdir x", "echo x > /etc/rotunda.yaml", "git status", "ls -a"]) {
+      expect((await run(other)).text, other).not.toContain("[sandbox:");
+    }
+    expect(readdirSync(workspace)).toEqual(["x"]);
+  });
+
   itWithin("obeys the isolation of the call and leaves nothing of its own", async () => {
     expect((await run("echo x > file", undefined, { isolation: { readOnly: true, network: false } })).isError).toBe(
       true,

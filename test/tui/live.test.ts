@@ -1,5 +1,5 @@
 /** The terminal while something runs: steering, queueing, other terminals, servers, sub-agents, hands of one's own. */
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -149,6 +149,33 @@ describe.skipIf(!hasTmux)("in the editor", () => {
     terminal.type("what is ");
     terminal.paste(`'${join(at.workspace, "a dot.png")}'`);
     await terminal.shows("what is [image #1: a dot.png]");
+    terminal.press("Enter");
+    await terminal.shows("● A dot.");
+    expect(said(upstream.requests[0] ?? { body: {} })).toContain(`data:image/png;base64,${dot}`);
+  });
+
+  test("V7 Ctrl-V attaches the image of the clipboard, and says why where there is none", async () => {
+    const { at, upstream } = await place([{ text: "A dot." }]);
+    const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    const programs = join(at.workspace, "..", "programs");
+    mkdirSync(programs);
+    const clipboard = join(programs, "clipboard");
+    writeFileSync(clipboard, "");
+    writeFileSync(join(programs, "wl-paste"), `#!/bin/sh\n[ "$3" = image/png ] && cat '${clipboard}'\n`, {
+      mode: 0o755,
+    });
+    const environment = { PATH: `${programs}:${at.environment.PATH}`, WAYLAND_DISPLAY: "wayland-0", DISPLAY: "" };
+    const terminal = new Terminal(at, [], { environment });
+    await terminal.shows("new conversation");
+    terminal.press("C-v");
+    await terminal.shows("There is no image in the clipboard.");
+    writeFileSync(clipboard, Buffer.from(dot, "base64"));
+    terminal.type("what is ");
+    terminal.press("C-v");
+    await terminal.shows("what is [image #1: pasted]");
+    rmSync(join(programs, "wl-paste"));
+    terminal.press("C-v");
+    await terminal.shows("To paste an image, wl-paste is needed (install wl-clipboard).");
     terminal.press("Enter");
     await terminal.shows("● A dot.");
     expect(said(upstream.requests[0] ?? { body: {} })).toContain(`data:image/png;base64,${dot}`);

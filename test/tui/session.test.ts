@@ -7,10 +7,11 @@ import { SaidBlock } from "../../src/doors/tui/block.ts";
 import { Completion } from "../../src/doors/tui/completion.ts";
 import { PickPanel } from "../../src/doors/tui/pick.ts";
 import { lookFor } from "../../src/doors/tui/style.ts";
+import { treeRows } from "../../src/doors/tui/tree.ts";
 import { TreeView } from "../../src/doors/tui/tree-view.ts";
 import { RotundaError } from "../../src/types/error.ts";
 import { temporaryFolder } from "../support.ts";
-import { gate, idle, open, SOON, said, screenOf } from "./opened.ts";
+import { gate, idle, open, SOON, said, screenOf, shownIn } from "./opened.ts";
 
 test("what steers a turn that has just ended is the next turn, however late that is known", async () => {
   const steering = Promise.withResolvers<void>();
@@ -21,14 +22,16 @@ test("what steers a turn that has just ended is the next turn, however late that
     },
   }));
   await session.say(said("wait"));
-  const first = session.running?.id;
+  const first = session.running?.id ?? "";
   const steered = session.say(said("and then"));
   gate.open();
+  await expect.poll(() => app.store.children(first), SOON).toHaveLength(1);
   await idle(session);
-  expect(session.head).toBe(first);
+  const next = session.head;
   steering.resolve();
   await steered;
-  await expect.poll(() => session.head, SOON).not.toBe(first);
+  await idle(session);
+  expect(session.head).toBe(next);
   expect(session.queue).toEqual([]);
   const { input } = await app.engine.get(session.head ?? "");
   expect(JSON.stringify(input)).toContain("and then");
@@ -106,6 +109,75 @@ test("an approval whose answer could not be stored is asked about again", async 
   await session.decide(ask, deny);
   await expect.poll(asked, SOON).toBeDefined();
   broken = false;
+});
+
+test("what is said while something begins is next, also where that comes to nothing", async () => {
+  const begun = Promise.withResolvers<void>();
+  let broken = true;
+  const { session } = await open((engine) => ({
+    async start(request) {
+      await begun.promise;
+      if (!broken) return engine.start(request);
+      broken = false;
+      throw new RotundaError("upstream_unreachable", "nobody there");
+    },
+  }));
+  const first = session.say(said("first"));
+  await session.say(said("second"));
+  expect(session.queue).toHaveLength(1);
+  begun.resolve();
+  await first;
+  await expect.poll(() => shownIn(session.transcript), SOON).toMatch(/nobody there[\s\S]*● to second/);
+  expect(session.queue).toEqual([]);
+});
+
+test("while a turn is about to begin nothing is taken back or cleared", async () => {
+  const begun = Promise.withResolvers<void>();
+  const { options } = await open((engine) => ({
+    async start(request) {
+      if (request.input === "second") await begun.promise;
+      return engine.start(request);
+    },
+  }));
+  const { screen, type, drawn } = await screenOf(options);
+  type("first");
+  await expect.poll(drawn, SOON).toContain("● to first");
+  await expect.poll(() => screen.session?.busy, SOON).toBe(false);
+  type("second");
+  await expect.poll(() => screen.session?.starting, SOON).toBe(true);
+  for (const command of ["/undo", "/clear", "/compact", "/resume"]) type(command);
+  await expect.poll(() => drawn().match(/A turn is running/g), SOON).toHaveLength(4);
+  expect(screen.editor.getText()).toBe("");
+  begun.resolve();
+  await expect.poll(drawn, SOON).toContain("● to second");
+});
+
+test("a tree is read at once: branches, sub-agents below what called them, and what each was asked", async () => {
+  const one = await open();
+  const { app, session } = one;
+  for (const text of ["first", "second"]) {
+    await session.say(said(text));
+    await idle(session);
+  }
+  const root = (await app.store.node(session.head ?? ""))?.previousResponseId ?? "";
+  await session.open(root);
+  await session.say(said("other"));
+  await idle(session);
+  const caller = { responseId: root, itemId: "mcp_1" };
+  const { workspace } = app;
+  await app.engine.wait(
+    (await app.engine.start({ input: "helper", caller, workspace, door: "test", model: "scripted" })).id,
+  );
+  for (const name of ["node", "get", "children", "list"] as const)
+    Object.assign(app.store, { [name]: () => Promise.reject(new Error(`${name}: one by one`)) });
+  const { rows, truncated } = await treeRows(app, session.head ?? "");
+  expect(rows.map(({ branch, question }) => `${branch}${question}`)).toEqual([
+    "first",
+    "│  ╰╴helper",
+    "├─╴second",
+    "╰─╴other",
+  ]);
+  expect(truncated).toBe(false);
 });
 
 test("the sum of a long tree keeps nobody from going on", async () => {

@@ -223,8 +223,11 @@ function quoted(text: string): string {
 const START = "(?<=^|[^0-9A-Za-z.;[]|\\u001b\\[[0-9;]*m)";
 const ID = new RegExp(`${START}(?=[a-z0-9]*\\d)[0-9a-hjkmnp-tv-z]{8}(?![0-9A-Za-z])`, "gm");
 /** Where one stands for certain: it may have no digit. */
-const PLACED =
-  /(?<=(?:\b|[0-9]m)(?:at|with|before|--from) |· (?:first|second) · )[0-9a-hjkmnp-tv-z]{8}\b|(?<![0-9A-Za-z])[0-9a-hjkmnp-tv-z]{8}(?= · (?:first|second|\d{4}-\d\d))/g;
+const LETTERS = "[0-9a-hjkmnp-tv-z]{8}";
+const PLACED = new RegExp(
+  `(?<=(?:\\b|[0-9]m)(?:at|with|before|--from) |· (?:first|second) · )${LETTERS}\\b|${START}${LETTERS}(?= · (?:first|second|\\d{4}-\\d\\d))`,
+  "gm",
+);
 const TIME = new RegExp(`${START}(?:\\d+m \\d\\ds|\\d+(?:\\.\\d)?m?s)(?![0-9A-Za-z])`, "gm");
 /** At the right of the last line. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what it is about

@@ -1,5 +1,5 @@
-/** The sandbox, each step of its ladder by really running things in it (security model 6, fault table T2, T3, T7). */
-import { spawn, spawnSync } from "node:child_process";
+/** The sandbox, each step of its ladder by really running things in it (security model 6, fault table T3, T7). */
+import { spawn } from "node:child_process";
 import {
   chmodSync,
   existsSync,
@@ -10,18 +10,15 @@ import {
   realpathSync,
   rmSync,
   statSync,
-  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { createServer } from "node:net";
-import { homedir, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { RotundaError } from "../../src/types/error.ts";
 import { runProcess, startProcess } from "../../src/util/process-tree.ts";
 import { childEnvironment, detectSandbox, type Sandbox, type SandboxRequest } from "../../src/util/sandbox.ts";
-import { isPlaceholder } from "../../src/util/sandbox-mounts.ts";
 import { eventually } from "./processes.ts";
 
 const steps = await Promise.all(
@@ -183,104 +180,6 @@ describe.each(steps)("step $level", ({ level, sandbox }) => {
     }
   });
 
-  const steering = [
-    "rotunda.yaml",
-    "rotunda.json",
-    "rotunda.jsonc",
-    ".rotunda/x",
-    ".mcp.json",
-    "mcp-servers.json",
-    "finta.yaml",
-    ".env",
-    ".git/hooks/pre-commit",
-    ".git/config",
-  ];
-  // `.env` is guarded where it exists only: programs stumble over a folder of that name.
-  const attackOn = (paths: readonly string[]) =>
-    paths
-      .map(
-        (path) =>
-          `{ mkdir -p "$(dirname ${path})"; rm -rf ${path}; echo evil > ${path}; mv ${path.split("/")[0]} moved; mkdir -p "$(dirname ${path})"; echo evil > ${path}; } 2>/dev/null`,
-      )
-      .join("\n");
-  const attack = attackOn(steering);
-
-  it("T2 files that steer us are not made where they do not exist, and no stand-in stays", async () => {
-    const { output } = await inside(
-      sandbox,
-      `${attackOn(steering.filter((path) => path !== ".env"))}\ngit init . && echo INIT; cat rotunda.yaml .git/config; echo done`,
-    );
-    expect(output).toContain("done");
-    expect(output).not.toContain("INIT");
-    expect(readdirSync(workspace)).toEqual([]);
-  });
-
-  it("files that steer us are not changed where they exist", async () => {
-    for (const path of steering) {
-      mkdirSync(join(workspace, path, ".."), { recursive: true });
-      writeFileSync(join(workspace, path), "good");
-    }
-    symlinkSync("/etc/hostname", join(workspace, "ordinary-link"));
-    await inside(sandbox, `${attack}; ln -s /tmp .git/commondir; cat .env > copy`);
-    for (const path of steering) expect(readFileSync(join(workspace, path), "utf8"), path).toBe("good");
-    expect(existsSync(join(workspace, ".git/commondir"))).toBe(false);
-    expect(readFileSync(join(workspace, "copy"), "utf8")).toBe("good");
-  });
-
-  it("git works in a repository, and adds no stand-in", async () => {
-    const git = (...args: string[]) => spawnSync("git", args, { cwd: workspace, encoding: "utf8" });
-    git("init", "-q");
-    git("config", "user.email", "a@b");
-    git("config", "user.name", "n");
-    const { output, exitCode } = await inside(
-      sandbox,
-      "echo x > file; git add -A && git commit -qm one && git status --porcelain && git show --stat --format=%s",
-    );
-    expect(exitCode, output).toBe(0);
-    expect(git("ls-files").stdout).toBe("file\n");
-    expect(readdirSync(workspace).sort()).toEqual([".git", "file"]);
-  });
-
-  it("commands at once share the stand-ins; the last one takes them away", async () => {
-    const commands = Array.from({ length: 6 }, (_, index) =>
-      inside(sandbox, `sleep 0.${index}; echo evil > .mcp.json; echo $?`),
-    );
-    for (const { output } of await Promise.all(commands)) expect(output.trim().endsWith("1")).toBe(true);
-    expect(readdirSync(workspace)).toEqual([]);
-  });
-
-  it("stand-ins that a crash left behind are known and removed by the next command", async () => {
-    const request = { command: "true", args: [], workspace, readOnly: false, network: false, env: {} };
-    sandbox.wrap(request);
-    const left = readdirSync(workspace);
-    expect(left).toContain(".mcp.json");
-    for (const name of left) expect(isPlaceholder(join(workspace, name))).toBe(true);
-    // Another process does not know our count.
-    const script = `const { detectSandbox } = await import(${JSON.stringify(source("sandbox.ts"))}); const s = await detectSandbox("auto", [${JSON.stringify(level)}]); s.wrap(${JSON.stringify(request)}).release();`;
-    const { stderr, status } = spawnSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
-    expect(status, stderr).toBe(0);
-    expect(readdirSync(workspace)).toEqual([]);
-  });
-
-  it("the workspace may be the home directory itself", async () => {
-    const before = process.env.HOME;
-    process.env.HOME = workspace;
-    writeFileSync(join(workspace, ".profile"), "good");
-    try {
-      const { output } = await inside(
-        sandbox,
-        "for f in .bashrc .profile .bash_profile .zshrc .ssh/authorized_keys .config/systemd/user/x .config/rotunda/rotunda.yaml .gitconfig; do mkdir -p \"$(dirname $f)\" && echo evil > $f && echo WROTE $f; done 2>/dev/null; echo fine > ordinary; bash -lc 'echo login'",
-        { env: childEnvironment() },
-      );
-      expect(output).toContain("login");
-      expect(output).not.toContain("WROTE");
-    } finally {
-      process.env.HOME = before;
-    }
-    expect(readdirSync(workspace).sort()).toEqual([".profile", "ordinary"]);
-    expect(homedir()).not.toBe(workspace);
-  });
-
   it("readable and writable folders of the caller, standard streams untouched", async () => {
     const shared = realpathSync(mkdtempSync(join(tmpdir(), "rotunda-shared-")));
     const cache = realpathSync(mkdtempSync(join(tmpdir(), "rotunda-cache-")));
@@ -311,10 +210,6 @@ describe.each(steps)("step $level", ({ level, sandbox }) => {
     rmSync(cache, { recursive: true });
   });
 });
-
-function source(name: string): string {
-  return fileURLToPath(new URL(`../../src/util/${name}`, import.meta.url));
-}
 
 describe("without a wall", () => {
   test("step none changes nothing about the command", async () => {

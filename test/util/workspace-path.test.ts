@@ -185,7 +185,9 @@ describe("writeInside", () => {
     [".mcp.json"],
     ["mcp-servers.json"],
     ["finta.yaml"],
-    [".env"],
+    ["rotunda.yml"],
+    ["system-prompt.txt"],
+    ["System-Prompt.txt"],
     [".m\u200bcp.json"],
     [".vscode/tasks.json"],
   ])("%s is protected although it does not exist", async (path) => {
@@ -193,8 +195,22 @@ describe("writeInside", () => {
     expect(readdirSync(workspace)).toEqual(["file"]);
   });
 
+  test(".env may be made, as a build may, and belongs to the person from then on", async () => {
+    expect(await writeInside(workspace, ".env", "A=1")).toMatchObject({ created: true });
+    await expect(writeInside(workspace, ".env", "A=2")).rejects.toThrow("is protected");
+    await expect(writeInside(workspace, ".ENV", "A=2")).rejects.toThrow("is protected");
+    expect(readFileSync(join(workspace, ".env"), "utf8")).toBe("A=1");
+  });
+
   test("files that only look like them are not", () => {
-    for (const path of ["src/env", ".env.example", "git/hooks/x", "notes/rotunda.yaml.md", ".gitignore"]) {
+    for (const path of [
+      "prompts/system-prompt.txt",
+      "src/env",
+      ".env.example",
+      "git/hooks/x",
+      "notes/rotunda.yaml.md",
+      ".gitignore",
+    ]) {
       expect(protectedReason("/w", `/w/${path}`)).toBeUndefined();
     }
   });

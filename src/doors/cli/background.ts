@@ -2,13 +2,15 @@
  * `rotunda start|stop|restart|status`: the server, in the background.
  *
  * Invariant: a signal is sent only to a process that the server file names and whose start time is the one that it
- * had when it wrote it; so never to a process that has come by the same pid.
+ * had when it wrote it; so never to a process that has come by the same pid. A restart ends the old server only when the
+ * new one would start.
  */
 import { spawn } from "node:child_process";
-import { closeSync, mkdirSync, openSync, readSync, renameSync, statSync } from "node:fs";
+import { closeSync, openSync, readSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { lockFile } from "../../util/file-lock.ts";
+import { makeDirectory } from "../../util/make-directory.ts";
 import { nodeHttp } from "../../util/node-http.ts";
 import { processState } from "../../util/process-name.ts";
 import { readServerFile, type ServerFile } from "../../util/server-file.ts";
@@ -23,6 +25,10 @@ const ENDS = [12_000, 2_000, 2_000] as const;
 const SIGNALS = ["SIGTERM", "SIGTERM", "SIGKILL"] as const;
 
 const MAXIMUM_LOG = 10_000_000;
+/** Characters of what a server says at its start. */
+const SAID = 20_000;
+/** How the line on stdout begins (serve.ts). */
+const LISTENING = "Rotunda listening on ";
 
 export async function start(context: CommandContext, flags: readonly string[]): Promise<number> {
   const { stateDirectory } = await context.setUp();
@@ -43,7 +49,7 @@ interface Launched {
   /** The server that runs now; `own`: it is the one that was launched. */
   server: ServerFile | undefined;
   own: boolean;
-  /** Path of the log, and what the new server has written there. */
+  /** Path of the log, and what the new server has written there until it served, or ended. */
   log: string;
   said: string;
 }
@@ -55,7 +61,7 @@ export async function launchServer(
   workspace: string,
 ): Promise<Launched> {
   const path = join(stateDirectory, "server.log");
-  mkdirSync(stateDirectory, { recursive: true, mode: 0o700 });
+  makeDirectory(stateDirectory, 0o700);
   const unlock = await lockFile(join(stateDirectory, "server.lock"), { patience: 2 * START, age: 2 * START });
   try {
     const running = readServerFile(stateDirectory);
@@ -90,13 +96,23 @@ async function spawnServer(
     const server = readServerFile(stateDirectory);
     if (server && server.pid === child.pid) {
       child.unref();
-      return { server, own: true, log: path, said: "" };
+      return { server, own: true, log: path, said: await saidAtStart(path, end) };
     }
     await wait(LOOK);
   }
   const other = exited ? await otherServer(stateDirectory) : undefined;
   if (!exited) child.kill("SIGKILL");
   return { server: other, own: false, log: path, said: readFrom(path, end) };
+}
+
+/** What stands in front of the line that it listens, which comes right behind the server file. */
+async function saidAtStart(path: string, from: number): Promise<string> {
+  for (let passed = 0; ; passed += LOOK) {
+    const lines = readFrom(path, from).split("\n");
+    const listens = lines.findIndex((line) => line.startsWith(LISTENING));
+    if (listens >= 0 || passed >= 1_000) return lines.slice(0, listens < 0 ? undefined : listens).join("\n");
+    await wait(LOOK);
+  }
 }
 
 /** Whoever has the port may be about to say so. */
@@ -119,9 +135,9 @@ async function launch(
   const { server, own, log, said } = await launchServer(stateDirectory, flags, workspace);
   if (server) {
     const { url, pid } = server;
-    out(
-      own ? `Rotunda listening on ${url} (pid ${pid}, log ${log})\n` : `Rotunda runs already on ${url} (pid ${pid})\n`,
-    );
+    // In the log alone nobody would see what it was started without.
+    if (said !== "") err(`${visible(said)}\n`);
+    out(own ? `${LISTENING}${url} (pid ${pid}, log ${log})\n` : `Rotunda runs already on ${url} (pid ${pid})\n`);
     if (process.stderr.isTTY) await tellLink(context, stateDirectory);
     return 0;
   }
@@ -139,7 +155,7 @@ async function tellLink(context: CommandContext, stateDirectory: string): Promis
 
 /** Appends; what is beyond ten megabytes is kept aside once. */
 function openLog(stateDirectory: string, path: string): { descriptor: number; end: number } {
-  mkdirSync(stateDirectory, { recursive: true, mode: 0o700 });
+  makeDirectory(stateDirectory, 0o700);
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   const full = size > MAXIMUM_LOG;
   if (full) renameSync(path, `${path}.1`);
@@ -149,7 +165,7 @@ function openLog(stateDirectory: string, path: string): { descriptor: number; en
 function readFrom(path: string, position: number): string {
   const descriptor = openSync(path, "r");
   try {
-    const bytes = Buffer.alloc(4_000);
+    const bytes = Buffer.alloc(SAID);
     return bytes.toString("utf8", 0, readSync(descriptor, bytes, 0, bytes.length, position)).trim();
   } finally {
     closeSync(descriptor);
@@ -187,17 +203,53 @@ async function end(server: ServerFile): Promise<boolean> {
   return !lives();
 }
 
-/** Without flags it starts with those, and in that directory, with which it ran. */
+/**
+ * Without flags it starts with those, and in that directory, with which it ran. Exit code of the check where the new one
+ * would not start: then the old one goes on.
+ */
 export async function restart(context: CommandContext, flags: readonly string[]): Promise<number> {
   const { stateDirectory } = await context.setUp();
   const server = readServerFile(stateDirectory);
-  if (server && !(await end(server))) {
-    context.streams.err(`rotunda: the server (pid ${server.pid}) does not end\n`);
-    return 1;
-  }
-  const same = server !== undefined && flags.length === 0;
+  const wanted = server !== undefined && flags.length === 0 ? server.flags : flags;
   const workspace = server?.workspace ?? context.workspace;
-  return launch(context, stateDirectory, same ? server.flags : flags, workspace);
+  if (server) {
+    const { err } = context.streams;
+    const { code, said } = await check(wanted, workspace);
+    if (code !== 0) {
+      context.say(
+        "error",
+        `the server on ${server.url} (pid ${server.pid}) goes on as it was: a new one would not start`,
+      );
+      if (said !== "") err(`${visible(said)}\n`);
+      return code;
+    }
+    if (!(await end(server))) {
+      context.say("error", `the server (pid ${server.pid}) does not end`);
+      return 1;
+    }
+  }
+  const code = await launch(context, stateDirectory, wanted, workspace);
+  if (code === 0 || !server || flags.length === 0) return code;
+  context.say("warn", "so the old one is started again, with the flags that it had");
+  await launch(context, stateDirectory, server.flags, workspace);
+  return code;
+}
+
+/** `rotunda serve --check`: whether a server with these flags would start there, and what it says to that. */
+function check(flags: readonly string[], workspace: string): Promise<{ code: number; said: string }> {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [process.argv[1] ?? "", "serve", ...flags, "--check"], {
+      cwd: workspace,
+      stdio: ["ignore", "ignore", "pipe"],
+      timeout: START,
+    });
+    let said = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      if (said.length < SAID) said += text;
+    });
+    child.once("error", (error) => resolve({ code: 1, said: error.message }));
+    child.once("close", (code) => resolve({ code: code ?? 1, said: said.trim() }));
+  });
 }
 
 export async function status(context: CommandContext, options: { json?: boolean }): Promise<number> {

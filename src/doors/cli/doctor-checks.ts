@@ -7,8 +7,10 @@ import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { toRotundaError } from "../../types/error.ts";
 import { withoutPassword } from "../../util/mask.ts";
+import { didYouMean } from "../../util/near-name.ts";
 import { counted, matchesName } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
+import { checkNames } from "./doctor-names.ts";
 
 export interface Finding {
   name: string;
@@ -24,6 +26,7 @@ export async function checkAll(context: CommandContext, { online }: { online: bo
     checkNode,
     checkState,
     checkConfig,
+    checkNames,
     checkModels,
     checkRules,
     checkSandbox,
@@ -83,12 +86,16 @@ async function checkState(context: CommandContext): Promise<Finding[]> {
 
 async function checkConfig(context: CommandContext): Promise<Finding[]> {
   const setUp = await context.setUp();
-  const { files } = await setUp.configuration();
+  const { files, config } = await setUp.configuration();
   const findings: Finding[] = [
     files.length > 0
       ? { name: "config", state: "ok", text: files.join(", ") }
       : { name: "config", state: "warning", text: "no configuration file", remedy: "rotunda init" },
   ];
+  // What waits for trust follows, each with its file.
+  for (const text of config.warnings.filter((warning) => !warning.includes(" is left out until you trust "))) {
+    findings.push({ name: "config", state: "warning", text });
+  }
   for (const item of await setUp.untrusted()) {
     findings.push({
       name: "trust",
@@ -127,7 +134,12 @@ async function checkRules(context: CommandContext): Promise<Finding[]> {
     const name = rule.replace(/\([\s\S]*$/, "").trim();
     if (names.some((tool) => matchesName(name, tool))) return [];
     return [
-      { name: "rules", state: "warning" as const, text: `the rule ${rule} names no tool`, remedy: "rotunda tools" },
+      {
+        name: "rules",
+        state: "warning" as const,
+        text: `the rule ${rule} names no tool${didYouMean(name, names)}`,
+        remedy: "rotunda tools",
+      },
     ];
   });
 }

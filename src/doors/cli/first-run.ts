@@ -4,12 +4,13 @@
  * Invariant: nothing is written and nothing taken over unless a person says yes; without an answer everything works,
  * with the demo model if there is no other.
  */
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline/promises";
 import type { OtherProgram, SetUp } from "../../types/app.ts";
 import { toRotundaError } from "../../types/error.ts";
 import type { JsonObject } from "../../types/json.ts";
+import { makeDirectory } from "../../util/make-directory.ts";
 import { maskSecrets } from "../../util/mask.ts";
 import { counted, oneLine, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
@@ -23,7 +24,7 @@ export async function isFirstRun(context: CommandContext): Promise<boolean> {
   const mark = join(setUp.stateDirectory, MARK);
   if (existsSync(mark)) return false;
   const { files } = await setUp.configuration();
-  mkdirSync(setUp.stateDirectory, { recursive: true, mode: 0o700 });
+  makeDirectory(setUp.stateDirectory, 0o700);
   writeFileSync(mark, "");
   return files.length === 0;
 }
@@ -98,7 +99,7 @@ async function offer(context: CommandContext, setUp: SetUp, programs: readonly O
   if (existsSync(setUp.userConfig)) return;
   if (!(await says(`Write a commented ${setUp.userConfig}? [Y/n] `, true))) return;
   try {
-    mkdirSync(dirname(setUp.userConfig), { recursive: true });
+    makeDirectory(dirname(setUp.userConfig));
     writeFileSync(setUp.userConfig, setUp.starter(), { flag: "wx", mode: 0o644 });
     err(`Wrote ${setUp.userConfig}\n`);
   } catch (error) {

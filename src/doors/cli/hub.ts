@@ -15,7 +15,7 @@ export async function hubList(context: CommandContext, flags: { json?: boolean }
     context.streams.out(`${JSON.stringify(servers)}\n`);
     return 0;
   }
-  if (servers.length === 0)
+  if (servers.length === 0 && !app.config.leftOut?.some(({ kind }) => kind === "server"))
     context.streams.err("No MCP server is configured. Add one under mcpServers: in rotunda.yaml.\n");
   for (const server of servers) {
     const error = server.error ? `  ${visible(server.error)}` : remedyOf(server);
@@ -35,6 +35,11 @@ export async function hubTest(
   const app = await context.app();
   const hub = await app.hub();
   const used = (hub?.servers() ?? []).filter((server) => server.enabled);
+  const left = app.config.leftOut?.find((one) => one.kind === "server" && one.name === name);
+  if (left) {
+    const { why, remedy } = left;
+    throw new RotundaError("not_found", `the MCP server ${left.name} is left out: ${why}`, { remedy: `${remedy}.` });
+  }
   const names = name === undefined ? used.map((server) => server.name) : [name];
   if (!hub || names.length === 0) throw new RotundaError("not_found", "no MCP server is configured");
   context.streams.err(`Starting ${visible(names.join(", "))} …\n`);

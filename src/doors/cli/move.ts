@@ -4,6 +4,9 @@
  * Invariant: the source is only read. Every response is read back from the target and compared before the next page
  * comes; what stays behind is named.
  */
+import { realpathSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { RotundaError } from "../../types/error.ts";
 import type { Store } from "../../types/store.ts";
 import { withoutPassword } from "../../util/mask.ts";
 import { counted, visible } from "../../util/text.ts";
@@ -19,8 +22,15 @@ export interface MoveFlags {
   json?: boolean;
 }
 
-/** Exit code 1: something damaged stays behind. */
+/** Exit code 1: something damaged stays behind. Throws `usage` where both are the same database. */
 export async function move(context: CommandContext, wanted: string | undefined, flags: MoveFlags): Promise<number> {
+  const { stateDirectory } = await context.setUp();
+  const here = flags.from ?? (await context.app()).config.database ?? "sqlite";
+  if (placeOf(here, stateDirectory) === placeOf(flags.to, stateDirectory)) {
+    throw new RotundaError("usage", "--to names the database that it is to come from", {
+      remedy: "Name another one: --to postgres://…, or the path of a file; or say where it comes from: --from …",
+    });
+  }
   const from = flags.from === undefined ? undefined : await context.database(flags.from, "there");
   try {
     const to = await context.database(flags.to, "made");
@@ -31,6 +41,17 @@ export async function move(context: CommandContext, wanted: string | undefined, 
     }
   } finally {
     await from?.close();
+  }
+}
+
+/** What two addresses of one database have in common. */
+function placeOf(address: string, stateDirectory: string): string {
+  if (/^[a-z]\w*:\/\//i.test(address)) return address.replace(/^postgresql:/, "postgres:");
+  const path = address === "sqlite" ? join(stateDirectory, "rotunda.db") : resolve(address);
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
   }
 }
 
@@ -60,8 +81,7 @@ async function moveBetween(
     err(
       `Moved: ${counted(responses.pasted, "response")}; ${target.verified} ${target.verified === 1 ? "was read back, and is what it was" : "were read back, and are what they were"}.\n`,
     );
-    err("The source stays as it was. To go on with the new database, stop what runs on the old one\n");
-    err(`${visible(wayOn(flags.to))}\n`);
+    err(`The source stays as it was. ${visible(wayOn(flags.to))}\n`);
     if (source.leftCount > 0) err("What stayed behind comes along when it has ended and you move again.\n");
   }
   return source.damaged > 0 ? 1 : 0;
@@ -69,7 +89,9 @@ async function moveBetween(
 
 /** A file is named by no key: the built-in database is the one of the state directory. */
 function wayOn(to: string): string {
-  if (/^[a-z]\w*:\/\//i.test(to)) return `and set\n  database: ${withoutPassword(to)}`;
-  if (to === "sqlite") return "and take `database:` (or ROTUNDA_DATABASE) out: without it the built-in one is used.";
-  return `and take it in: rotunda move --from ${to} --to sqlite`;
+  const goOn = "To go on with the new database, stop what runs on the old one\n";
+  if (/^[a-z]\w*:\/\//i.test(to)) return `${goOn}and set\n  database: ${withoutPassword(to)}`;
+  if (to === "sqlite")
+    return `${goOn}and take \`database:\` (or ROTUNDA_DATABASE) out: without it the built-in one is used.`;
+  return `The file is a copy to keep, or to take to another machine; there: rotunda move --from ${to} --to sqlite`;
 }

@@ -14,8 +14,8 @@ import type { Style } from "./style.ts";
 
 export interface Printer {
   event(event: RunEvent): void;
-  /** The last word. `duration` in milliseconds. */
-  end(response: FullResponse, duration: number): void;
+  /** The last word. `duration` in milliseconds. `late`: who had not answered when the time was over. */
+  end(response: FullResponse, duration: number, late?: string): void;
 }
 
 export interface Streams {
@@ -150,7 +150,7 @@ export class TextPrinter implements Printer {
     else err(`${errStyle.red("✗")} ${label} ${errStyle.dim(duration)} ${visible(oneLine(text, 160))}\n`);
   }
 
-  end(response: FullResponse, duration: number): void {
+  end(response: FullResponse, duration: number, late?: string): void {
     this.#enter("none");
     const { errStyle, err, out } = this.#streams;
     if (!this.#options.stream) {
@@ -162,6 +162,7 @@ export class TextPrinter implements Printer {
     }
     if (response.incompleteReason === "max_output_tokens") err("[Response truncated due to length limit]\n");
     else if (response.incompleteReason === "max_turns") err("[Agent stopped — reached maximum iteration limit]\n");
+    else if (response.incompleteReason === "max_time") err(errStyle.yellow(`[${outOfTime(response, late)}]\n`));
     else if (response.incompleteReason !== null) err(errStyle.yellow(`[incomplete: ${response.incompleteReason}]\n`));
     if (response.degraded)
       err(errStyle.yellow("[degraded: the model could not answer; this was made of the tool results]\n"));
@@ -169,9 +170,7 @@ export class TextPrinter implements Printer {
     if (this.#options.verbose) this.#statistics(response, duration);
     if (response.error?.code === "storage_damaged")
       err("  rotunda doctor says what is damaged, and what can be done\n");
-    const how = wayOn(response);
-    const next = how === undefined ? "" : `; go on with: ${how}`;
-    err(errStyle.dim(`Response ID: ${response.id} (${response.status}${next})\n`));
+    err(errStyle.dim(`Response ID: ${response.id} (${response.status}${wayOn(response)})\n`));
   }
 
   #statistics(response: FullResponse, duration: number): void {
@@ -236,11 +235,22 @@ export class StreamJsonPrinter implements Printer {
 }
 
 /** From one that has come to nothing there is nothing to go on from: then what it went on from. */
-function wayOn(response: FullResponse): string | undefined {
-  if (response.endedAt === null) return `rotunda resume ${shortId(response.id)}`;
+function wayOn(response: FullResponse): string {
+  if (response.endedAt === null) return `; go on with: rotunda resume ${shortId(response.id)}`;
   const said = finalText(response) !== "" || response.output.some((item) => item.type !== "message");
-  const from = response.status === "completed" || said ? response.id : response.previousResponseId;
-  return from === null ? undefined : `rotunda chat --from ${shortId(from)} "…"`;
+  const goesOn = response.status === "completed" || said;
+  const from = goesOn ? response.id : response.previousResponseId;
+  const late = response.incompleteReason === "max_time";
+  if (from === null && !late) return "";
+  const start = from === null ? "" : ` --from ${shortId(from)}`;
+  const time = late ? ` --timeout ${Math.max(60, 2 * (response.settings.limits?.seconds ?? 0))}` : "";
+  return `; ${late && !goesOn ? "ask again" : "go on"} with: rotunda chat${start}${time} "…"`;
+}
+
+function outOfTime({ settings }: FullResponse, late: string | undefined): string {
+  const limit = settings.limits?.seconds;
+  const after = limit === undefined ? "" : `, after ${limit} s`;
+  return `incomplete: max_time${after}${late === undefined ? "" : `; it was waiting for ${late} to answer`}`;
 }
 
 function finalText(response: FullResponse): string {

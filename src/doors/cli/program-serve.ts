@@ -56,6 +56,7 @@ export function addServe(program: Command, act: Act, common: (command: Command) 
       );
   serving(program.command("serve"))
     .description("Serve every OpenAI client and chat page: the HTTP doors")
+    .option("--check", "only read the configuration and the flags: exit code 0 if it would start with them")
     .addHelpText("after", "\nThe token is printed by: rotunda token\nThe page is opened by: rotunda open")
     .action(async (options: Options, command: Command) =>
       act(options, async (context) => (await import("./serve.ts")).serve(context, options, flagsOf(command))),

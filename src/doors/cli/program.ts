@@ -3,7 +3,7 @@
  *
  * Invariant: whatever happens ends as an exit code of design.md 7.4, with one line that names the cause.
  */
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import { errorTable, toRotundaError } from "../../types/error.ts";
 import { visible } from "../../util/text.ts";
 import type { Makers } from "./app-flags.ts";
@@ -18,6 +18,7 @@ import { addMcp } from "./program-mcp.ts";
 import { addServe } from "./program-serve.ts";
 import { addTokens } from "./program-tokens.ts";
 import type { ChatFlags } from "./request.ts";
+import { inOrder, readWords } from "./words.ts";
 
 declare const ROTUNDA_VERSION: string;
 
@@ -35,15 +36,20 @@ type Act = (common: Common, run: Run) => Promise<void>;
 /** Runs one command line; resolves with the exit code. */
 export async function runCommandLine(argv: readonly string[], makers: Makers): Promise<number> {
   let exitCode = 0;
-  // Without any word it is a conversation; a mistyped command must not become a prompt.
-  const words = argv.length === 0 ? ["chat"] : withOldFlags(argv);
+  const given = readWords(argv);
   const program = createProgram(async (common, run) => {
     exitCode = await withContext(common, makers, run);
-  }, words[0]);
+  }, given.rest[0]);
+  const words = inOrder(program, given);
+  if (!Array.isArray(words)) {
+    const { unknownCommand } = await import("./stumble.ts");
+    process.stderr.write(unknownCommand(words.above, words.unknown));
+    return 2;
+  }
   try {
     await program.parseAsync(words, { from: "user" });
   } catch (error) {
-    return usageError(error);
+    return usageError(error, words[0] ?? "");
   }
   return exitCode;
 }
@@ -98,24 +104,12 @@ async function withContext(common: Common, makers: Makers, run: Run): Promise<nu
 }
 
 /** Commander's own errors: it has printed them; help and version are no errors. */
-function usageError(error: unknown): number {
-  const { code, exitCode } = error as { code?: string; exitCode?: number };
+async function usageError(error: unknown, first: string): Promise<number> {
+  const { code, exitCode, message = "" } = error as { code?: string; exitCode?: number; message?: string };
   if (typeof code !== "string" || !code.startsWith("commander.")) throw error;
+  if (code === "commander.unknownOption" && (first === "chat" || first.startsWith("-")))
+    process.stderr.write((await import("./stumble.ts")).flagHint(message));
   return exitCode === 0 ? 0 : 2;
-}
-
-/** Finta's `--parallel=false`, `--streaming`, `--streaming=false` (parity F2). */
-function withOldFlags(argv: readonly string[]): string[] {
-  const end = argv.indexOf("--");
-  return argv.flatMap((word, index) => {
-    if (end !== -1 && index > end) return [word];
-    // Only `--debug=topics` takes a value: a prompt that stands behind it is no topic.
-    if (word === "--debug") return ["--debug=all"];
-    if (word === "--parallel=false") return ["--no-parallel"];
-    if (word === "--streaming=false") return ["--no-stream"];
-    if (/^--(?:parallel|streaming)(?:=true)?$/.test(word)) return [];
-    return [word];
-  });
 }
 
 function number(text: string): number {
@@ -126,9 +120,22 @@ function number(text: string): number {
 }
 
 function count(text: string): number {
-  const value = number(text);
-  if (!Number.isInteger(value) || value < 1) throw new InvalidArgumentError("It must be a whole number from 1 up.");
+  if (!/^[1-9]\d{0,14}$/.test(text)) throw new InvalidArgumentError("It must be a whole number from 1 up.");
+  return Number(text);
+}
+
+function time(text: string): number {
+  const value = Number(text);
+  if (!(value > 0 && Number.isFinite(value))) throw new InvalidArgumentError("It must be a number of seconds above 0.");
   return value;
+}
+
+const TOPICS = ["all", "llm", "tools", "mcp", "engine"];
+
+function topics(text: string): string {
+  if (text.split(",").some((topic) => !TOPICS.includes(topic)))
+    throw new InvalidArgumentError(`It must be some of ${TOPICS.join(", ")}, with commas between them.`);
+  return text;
 }
 
 const format = () =>
@@ -137,12 +144,16 @@ const format = () =>
     .default("text");
 
 function common(command: Command): Command {
+  const names = [command.name()];
+  for (let above = command.parent; above; above = above.parent) names.unshift(above.name());
   return command
+    .showHelpAfterError(`(${names.join(" ")} --help shows what it takes)`)
     .option("--config <file>", "configuration file instead of those that are found")
     .option("--verbose", "more about what happens, on stderr")
     .option(
       "--debug [topics]",
       "everything about these topics, as --debug=llm,mcp: llm, tools, mcp, engine (default: all)",
+      topics,
     )
     .addOption(
       new Option("--log-format <format>", "how things are told on stderr: text, or json (one object a line)").choices([
@@ -162,10 +173,15 @@ function addChat(program: Command, act: Act): void {
     .addOption(new Option("--agent-type <profile>", "the same as --agent").hideHelp())
     .option("--temperature <number>", "sampling temperature", number)
     .option("--max-turns <count>", "model calls at most", count)
-    .option("--timeout <seconds>", "wall time at most; exit code 124", number)
+    .option("--timeout <seconds>", "wall time at most; exit code 124", time)
     .addOption(format())
-    .option("--from <id>", "go on from this response (a branch, if it has been continued already)")
-    .option("--continue", "go on with this directory's latest conversation")
+    .addOption(
+      new Option("--from <id>", "go on from this response (a branch, if it has been continued already)").conflicts([
+        "continue",
+        "conversation",
+      ]),
+    )
+    .addOption(new Option("--continue", "go on with this directory's latest conversation").conflicts("conversation"))
     .option("--conversation <name>", "go on with this conversation, or begin it")
     .addOption(
       new Option("--mode <mode>", "what no rule names: ask, accept-edits, plan or auto").choices([
@@ -213,7 +229,7 @@ function addResponses(program: Command, act: Act): void {
   addLog(program, { act, common, configured, count });
   common(program.command("show"))
     .description("Every item of a response")
-    .argument("<id>", "prefix or ending of its id")
+    .argument("<id>", "prefix or ending of its id; a conversation, by name or id: its last answer")
     .option("--full", "outputs that were cut, whole")
     .option("--json", "as JSON")
     .action(async (id, options) =>
@@ -327,7 +343,7 @@ function addSetUp(program: Command, act: Act): void {
     .argument("[path]", "a file, or a directory (default: this one)")
     .option("--yes", "do not ask")
     .option("--list", "what is trusted")
-    .option("--revoke", "trust it no longer")
+    .addOption(new Option("--revoke", "trust it no longer").conflicts("list"))
     .action(async (path, options) =>
       act(options, async (context) => (await import("./set-up.ts")).trust(context, path, options)),
     );
@@ -344,6 +360,13 @@ function addSetUp(program: Command, act: Act): void {
     .description("Write a commented rotunda.yaml")
     .option("--force", "over one that is there")
     .action(async (options) => act(options, async (context) => (await import("./set-up.ts")).init(context, options)));
+  common(program.command("completion"))
+    .description("Print a script that completes commands and flags in a shell")
+    .addArgument(new Argument("<shell>", "bash, zsh or fish").choices(["bash", "zsh", "fish"]))
+    .addHelpText("after", "\nExample:\n  rotunda completion bash > ~/.local/share/bash-completion/completions/rotunda")
+    .action(async (shell, options) =>
+      act(options, async (context) => (await import("./completion.ts")).completion(context, program, shell)),
+    );
   const config = program.command("config").description("The configuration in force");
   common(config.command("show"))
     .description("The configuration in force, secrets masked")

@@ -27,7 +27,8 @@ export interface ChatFlags extends AppFlags {
 
 export function turnOptions(context: CommandContext, flags: ChatFlags, interrupt: Interrupt): TurnOptions {
   const { outputFormat: format, stream, verbose } = flags;
-  return { format, stream, verbose, streams: context.streams, interrupt };
+  const tell = (text: string) => context.say("info", text);
+  return { format, stream, verbose, streams: context.streams, tell, interrupt };
 }
 
 /** What the flags ask for. `--from` branches, `--continue` and `--conversation` go on. */

@@ -79,7 +79,8 @@ export async function goOn(
     const { outputFormat: format, stream, verbose } = flags;
     // A person has seen what came before; a program that reads events gets all of them.
     const after = format === "stream-json" || node.id !== top ? -1 : told;
-    const options = { format, stream, verbose, streams: context.streams, interrupt, after };
+    const tell = (text: string) => context.say("info", text);
+    const options = { format, stream, verbose, streams: context.streams, tell, interrupt, after };
     return (await followTurn(own, node, options)).exitCode;
   } finally {
     interrupt.dispose();
@@ -118,8 +119,12 @@ async function rootsFor(app: App, id: string | undefined, limit: number): Promis
   return (await app.store.list({ roots: true, limit })).map((node) => node.id).reverse();
 }
 
-/** Throws `not_found`, which says of one that was deleted that it was. */
+/** Of a conversation, by name or id, its last answer. Throws `not_found`, which says of one that was deleted that it was. */
 async function found(app: App, id: string): Promise<FullResponse> {
+  const conversation = id.startsWith("conv_") ? await app.engine.resolveId(id, "conversation") : id;
+  const { head } = (await app.store.conversation(conversation)) ?? {};
+  if (head === null) throw new RotundaError("not_found", `nothing is left of the conversation ${id}`);
+  if (head !== undefined) return app.engine.get(head);
   try {
     return await app.engine.get(await app.engine.resolveId(id, "response"));
   } catch (thrown) {
@@ -215,6 +220,7 @@ export async function cancel(
 ): Promise<number> {
   const app = await context.app();
   if (flags.all) {
+    if (id !== undefined) throw new RotundaError("usage", "which one: that response, or --all?");
     const count = await app.engine.cancelAll("cancelled by the user");
     context.streams.err(`Cancelled ${count}.\n`);
     return 0;

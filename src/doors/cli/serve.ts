@@ -24,6 +24,8 @@ export interface ServeOptions extends AppFlags {
   behindProxy?: boolean;
   allowRemoteAdmin?: boolean;
   quiet?: boolean;
+  /** Only say whether it would start. */
+  check?: boolean;
   /** Of a Postgres database's queue: responses that this server runs at once; 0: workers run them. */
   concurrency?: number;
 }
@@ -39,6 +41,10 @@ export async function serve(context: CommandContext, options: ServeOptions, flag
   const stop = stopSignal(TO_THE_END);
   const app = await context.app({ ...options, queued: true });
   const served = await context.serve(app, serveFlags(app, options));
+  if (options.check) {
+    out("The configuration and the flags are in order.\n");
+    return 0;
+  }
   let url: string;
   try {
     url = await served.listen();

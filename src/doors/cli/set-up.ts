@@ -1,5 +1,5 @@
 /** Commands before anything runs: trust, init, config show. */
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline/promises";
 import type { TrustItem } from "../../types/app.ts";
@@ -20,7 +20,9 @@ export async function trust(context: CommandContext, path: string | undefined, f
   const { out, err } = context.streams;
   const wanted = resolve(context.workspace, path ?? ".");
   if (flags.list) {
-    for (const entry of setUp.trusted()) out(`${visible(`${entry.file}  ${entry.what}`)}  ${entry.trustedAt}\n`);
+    const trusted = setUp.trusted();
+    for (const entry of trusted) out(`${visible(`${entry.file}  ${entry.what}`)}  ${entry.trustedAt}\n`);
+    if (trusted.length === 0) err("No file is trusted.\n");
     return 0;
   }
   if (flags.revoke) {
@@ -71,12 +73,30 @@ async function confirmed(context: CommandContext, question: string): Promise<boo
 
 export async function init(context: CommandContext, flags: { force?: boolean }): Promise<number> {
   const path = join(context.workspace, "rotunda.yaml");
+  await clearPlace(context.workspace, path);
   if (existsSync(path) && !flags.force) {
     throw new RotundaError("usage", `${path} is already there`, { remedy: "rotunda init --force writes over it." });
   }
   writeFileSync(path, (await context.setUp()).starter(), { mode: 0o644 });
   context.streams.err(`Wrote ${path}. Edit it, then: rotunda doctor\n`);
   return 0;
+}
+
+/** A folder of that name is as a rule a stand-in of the sandbox, which a crash has left or which guards the file at this moment. */
+async function clearPlace(workspace: string, path: string): Promise<void> {
+  const { clearStandIns, isPlaceholder } = await import("../../util/sandbox-guards.ts");
+  clearStandIns(workspace);
+  if (!isFolder(path)) return;
+  const running = isPlaceholder(path);
+  throw new RotundaError("usage", running ? "a command in the sandbox is running here" : `${path} is a folder`, {
+    remedy: running
+      ? `Until it has ended, a folder holds the place of ${path}. Then try again.`
+      : "Move it away, then try again.",
+  });
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
 export async function configShow(

@@ -16,6 +16,7 @@ import { readServerFile } from "../../util/server-file.ts";
 import { oneLine, visible } from "../../util/text.ts";
 import type { Interrupt } from "./context.ts";
 import { JsonPrinter, type Printer, StreamJsonPrinter, type Streams, TextPrinter } from "./printer.ts";
+import { endpointOf, Silence } from "./silence.ts";
 
 export type OutputFormat = "text" | "json" | "stream-json";
 
@@ -24,6 +25,8 @@ export interface TurnOptions {
   stream: boolean;
   verbose: boolean;
   streams: Streams;
+  /** One line on stderr. */
+  tell: (text: string) => void;
   /** Cancels the turn; the caller listens to signals. */
   interrupt: Interrupt;
   /** Print from behind this number on. Default -1. */
@@ -37,12 +40,16 @@ export interface TurnResult {
 
 /** In the server of this machine, if there is one that can, so that it outlives this terminal; else here. */
 export async function startTurn(app: App, request: RunRequest): Promise<ResponseNode> {
-  if (readServerFile(app.stateDirectory)) {
-    const { startInServer } = await import("./remote.ts");
-    const started = await startInServer(app, request);
-    if (started) return started;
+  try {
+    if (readServerFile(app.stateDirectory)) {
+      const { startInServer } = await import("./remote.ts");
+      const started = await startInServer(app, request);
+      if (started) return started;
+    }
+    return await app.engine.start(request);
+  } catch (thrown) {
+    throw await (await import("./unfinished.ts")).explained(app, thrown);
   }
-  return app.engine.start(request);
 }
 
 /** Follows a response that has been started, to its end. */
@@ -50,6 +57,7 @@ export async function followTurn(app: App, started: ResponseNode, options: TurnO
   const { engine } = app;
   const began = performance.now();
   const printer = printerFor(started.id, options);
+  const silence = new Silence(app, started.id, options.tell);
   const onInterrupt = () => {
     engine.cancel(started.id, "cancelled by the user").catch(() => undefined);
   };
@@ -57,18 +65,28 @@ export async function followTurn(app: App, started: ResponseNode, options: TurnO
   if (signal.aborted) onInterrupt();
   signal.addEventListener("abort", onInterrupt, { once: true });
   try {
-    for await (const event of engine.watch(started.id, options.after ?? -1)) printer.event(event);
+    for await (const event of engine.watch(started.id, options.after ?? -1)) {
+      silence.event(event);
+      printer.event(event);
+    }
     const node = await engine.wait(started.id);
+    silence.end();
     if (options.interrupt.terminated()) {
       const goesOn = isElsewhere(await app.store.leaseOf(node.id));
       const where = goesOn ? "It goes on in the server. See it: rotunda show" : "Stopped. Go on with: rotunda resume";
       options.streams.err(`${where} ${shortId(node.id)}\n`);
       return { node, exitCode: 143 };
     }
-    printer.end(await engine.get(node.id), performance.now() - began);
+    const full = await engine.get(node.id);
+    const last = full.output.at(-1);
+    // A call that was cut off was ours.
+    const isTheirs = last?.type !== "mcp_call" || last.status === "completed";
+    const late = node.incompleteReason === "max_time" && isTheirs ? await endpointOf(app, node) : undefined;
+    printer.end(full, performance.now() - began, late);
     if (node.status === "waiting") await tellWaiting(app, node, options.streams);
     return { node, exitCode: exitCodeOf(node) };
   } finally {
+    silence.end();
     signal.removeEventListener("abort", onInterrupt);
   }
 }

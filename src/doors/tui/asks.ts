@@ -10,13 +10,10 @@ import type { Elicitation, ElicitationAnswer } from "../../types/elicitation.ts"
 import type { ResponseNode } from "../../types/response.ts";
 import { outermost } from "../../util/outermost.ts";
 import { parked } from "../../util/parked.ts";
+import type { TerminalOptions } from "./options.ts";
 
-/** Questions of MCP servers to runs of another process of this machine. */
-export interface FarQuestions {
-  list(): Promise<Elicitation[]>;
-  /** Throws `not_found`, and `usage` where the content does not fit. */
-  answer(id: string, answer: ElicitationAnswer): Promise<void>;
-}
+/** How questions of MCP servers to runs of another process of this machine are asked for, and answered. */
+type FarQuestions = Pick<TerminalOptions, "questions" | "answerQuestion">;
 
 /** `elsewhere`: it is no question of this screen's conversation. */
 export type Ask =
@@ -74,7 +71,7 @@ export class Asks {
   /** Shows all that waits, or what waits of one response; resolves with how much it is. */
   async show(responseId?: string): Promise<number> {
     const approvals = await this.#app.store.approvals({ status: "pending", ...(responseId && { responseId }) });
-    const far = responseId === undefined ? await this.#far.list() : [];
+    const far = responseId === undefined ? await this.#far.questions(this.#app) : [];
     const questions = responseId === undefined ? [...this.#app.elicitations(), ...far] : [];
     const ids = new Set([...approvals, ...questions].map(({ id }) => id));
     for (const id of ids) {
@@ -138,7 +135,7 @@ export class Asks {
     const lease = watched === undefined ? undefined : await this.#app.store.leaseOf(watched);
     const elsewhere = lease !== undefined && lease.process.split("/")[1] !== String(process.pid);
     const wanted = [...this.#wanted].some((id) => id.startsWith("eli_"));
-    const all = elsewhere || wanted ? await this.#far.list() : [];
+    const all = elsewhere || wanted ? await this.#far.questions(this.#app) : [];
     const mine = await Promise.all(
       all.map(async ({ id, responseIds = [] }) => {
         if (this.#wanted.has(id)) return true;
@@ -188,7 +185,7 @@ export class Asks {
   async answer({ elicitation }: Extract<Ask, { kind: "question" }>, answer: ElicitationAnswer): Promise<void> {
     const { id } = elicitation;
     if (this.#app.elicitations().some((one) => one.id === id)) this.#app.answerElicitation(id, answer);
-    else await this.#far.answer(id, answer);
+    else await this.#far.answerQuestion(this.#app, id, answer);
     this.#later.add(id);
     this.#wanted.delete(id);
     this.open = this.open.filter((ask) => idOf(ask) !== id);

@@ -5,6 +5,7 @@
  * kept until it changes, so that a frame costs what is on the screen and not what was ever said.
  */
 import { truncateToWidth, wrapTextWithAnsi } from "@earendil-works/pi-tui";
+import { toRotundaError } from "../../types/error.ts";
 import { clean, cleanLine, guard } from "./clean.ts";
 import type { markdownLines } from "./markdown.ts";
 import { durationText, type Look, spinner } from "./style.ts";
@@ -72,11 +73,17 @@ export function headOf(whole: string, width: number, most: number): { lines: str
   const inner = Math.max(8, width);
   const text = withoutEnd(whole);
   const part = text.slice(0, most * inner);
-  const lines = wrapTextWithAnsi(clean(part), inner);
+  const lines: string[] = [];
+  // Those that are shown to their end: a long one fills several rows.
+  let complete = 0;
+  for (const line of clean(part).split("\n")) {
+    lines.push(...wrapTextWithAnsi(line, inner));
+    if (lines.length > most) break;
+    complete++;
+  }
   if (part.length === text.length && lines.length <= most) return { lines, hidden: 0 };
-  const shown = lines.slice(0, most);
   const total = text.length > 5_000_000 ? Number.POSITIVE_INFINITY : lineCount(text);
-  return { lines: shown, hidden: Math.max(1, total - shown.length) };
+  return { lines: lines.slice(0, most), hidden: Math.max(1, total - complete) };
 }
 
 function moreText(hidden: number, length: number): string {
@@ -88,16 +95,19 @@ function moreText(hidden: number, length: number): string {
 export class SaidBlock extends Block {
   readonly #text: string;
   readonly #mark: string;
+  /** Closed, it leaves something out. */
+  #hides: boolean;
 
   /** `mark`: "❯", or "↪" for what was said into a running turn. */
   constructor(text: string, mark = "❯") {
     super();
     this.#text = text;
     this.#mark = mark;
+    this.#hides = text.length > 400 || lineCount(text) > FOLDED;
   }
 
   override get foldable(): boolean {
-    return this.#text.length > 400;
+    return this.#hides;
   }
 
   get weight(): number {
@@ -106,6 +116,7 @@ export class SaidBlock extends Block {
 
   protected draw({ width, look }: Canvas): string[] {
     const { lines, hidden } = headOf(this.#text, width - 2, this.open ? OPENED : FOLDED);
+    if (!this.open) this.#hides = hidden > 0;
     const shown = lines.map((line, index) => `${index === 0 ? look.blue(this.#mark) : " "} ${look.bold(line)}`);
     if (hidden > 0) shown.push(`  ${look.dim(moreText(hidden, this.#text.length))}`);
     return shown;
@@ -224,6 +235,12 @@ export class NoteBlock extends Block {
     if (hidden > 0) shown.push(`  ${look.dim(moreText(hidden, this.#text.length))}`);
     return shown;
   }
+}
+
+/** What went wrong, and what helps. */
+export function failureText(error: unknown): string {
+  const { message, remedy, code } = toRotundaError(error);
+  return `[error] ${message}${remedy === undefined ? "" : `\n${remedy}`}${code === "internal" ? " [internal]" : ""}`;
 }
 
 /** A list of ours: names, and beside each what there is to say of it. */

@@ -4,12 +4,11 @@
  *
  * Invariant: what is shown of a call is what stands in the store; text of tools was cleaned.
  */
-import { wrapTextWithAnsi } from "@earendil-works/pi-tui";
 import type { McpCallItem } from "../../types/item.ts";
 import { counted } from "../../util/text.ts";
 import { Block, type Canvas, headOf, lineCount, OPENED } from "./block.ts";
 import { changeOf, diffLines, diffOf, sizeText } from "./change.ts";
-import { clean, cleanLine } from "./clean.ts";
+import { cleanLine } from "./clean.ts";
 import { countText, durationText, type Look, spinner } from "./style.ts";
 
 export interface AgentView {
@@ -103,6 +102,8 @@ function tellingIn(value: unknown): string[] {
 }
 
 const DIFF_LINES = 12;
+/** Lines of the arguments of an opened call. */
+const ARGUMENTS = 60;
 
 export class CallBlock extends Block {
   readonly view: CallView;
@@ -123,8 +124,7 @@ export class CallBlock extends Block {
   }
 
   get weight(): number {
-    const { view } = this;
-    return view.arguments.length + (view.output?.length ?? 0) + (view.display?.length ?? 0);
+    return weightOf(this.view);
   }
 
   override changed(): void {
@@ -143,6 +143,11 @@ export class CallBlock extends Block {
   }
 }
 
+function weightOf(view: CallView): number {
+  const below = view.agent?.calls.reduce((sum, call) => sum + weightOf(call), 0) ?? 0;
+  return view.arguments.length + (view.output?.length ?? 0) + (view.display?.length ?? 0) + below;
+}
+
 /** What a call changes in a file: as its tool told it, else as its arguments say it. Empty: nothing. */
 function displayOf(view: CallView): string {
   if (view.display !== undefined) return view.display;
@@ -152,9 +157,16 @@ function displayOf(view: CallView): string {
   return view.display;
 }
 
+/** Characters that calls which lie back hold together, about: the older ones are then only counted. */
+const HELD = 1_000_000;
+
 /** Calls that lie back and changed nothing that one would look for: one line for all of them, which opens. */
 export class CallsBlock extends Block {
+  /** The newest; those before them are in the store. */
   readonly #calls: CallBlock[] = [];
+  readonly #counts = new Map<string, number>();
+  #taken = 0;
+  #failed = 0;
 
   override get foldable(): boolean {
     return true;
@@ -165,21 +177,32 @@ export class CallsBlock extends Block {
   }
 
   take(calls: readonly CallBlock[]): void {
-    for (const call of calls) call.gap = false;
+    for (const call of calls) {
+      const { label, status } = call.view;
+      call.gap = false;
+      call.changed();
+      this.#counts.set(label, (this.#counts.get(label) ?? 0) + 1);
+      if (status !== "completed") this.#failed++;
+    }
+    this.#taken += calls.length;
     this.#calls.push(...calls);
+    let { weight } = this;
+    while (weight > HELD) weight -= this.#calls.shift()?.weight ?? weight;
     this.changed();
   }
 
   protected draw(canvas: Canvas): string[] {
     const { look } = canvas;
-    const counts = new Map<string, number>();
-    for (const { view } of this.#calls) counts.set(view.label, (counts.get(view.label) ?? 0) + 1);
-    const told = [...counts].sort((a, b) => b[1] - a[1]).map(([label, count]) => `${cleanLine(label, 40)} ${count}`);
-    const bad = this.#calls.filter(({ view }) => view.status !== "completed").length;
-    const mark = bad > 0 ? look.red("✗") : look.green("✓");
-    const failed = bad > 0 ? `  ${look.red(`${bad} failed`)}` : "";
-    const head = `${mark} ${look.cyan(`${this.#calls.length} calls`)} ${look.dim(told.join(" · "))}${failed}`;
-    return this.open ? [head, ...this.#calls.flatMap((call) => call.lines(canvas).map((line) => `  ${line}`))] : [head];
+    const counts = [...this.#counts].sort((a, b) => b[1] - a[1]);
+    const told = counts.map(([label, count]) => `${cleanLine(label, 40)} ${count}`);
+    const mark = this.#failed > 0 ? look.red("✗") : look.green("✓");
+    const failed = this.#failed > 0 ? `  ${look.red(`${this.#failed} failed`)}` : "";
+    const head = [`${mark} ${look.cyan(`${this.#taken} calls`)} ${look.dim(told.join(" · "))}${failed}`];
+    if (!this.open) return head;
+    const before = this.#taken - this.#calls.length;
+    if (before > 0) head.push(look.dim(`  … ${before} before: rotunda show`));
+    const inner = { ...canvas, width: Math.max(20, canvas.width - 2) };
+    return [...head, ...this.#calls.flatMap((call) => call.lines(inner).map((line) => `  ${line}`))];
   }
 }
 
@@ -221,22 +244,32 @@ function detailLines(view: CallView, diff: string, canvas: Canvas): string[] {
   const { width, look } = canvas;
   const inner = Math.max(8, width - 4);
   const bar = `  ${look.dim("│")} `;
-  const lines =
-    diff !== ""
-      ? diffLines(diff, canvas, OPENED)
-      : wrapTextWithAnsi(clean(pretty(view.arguments).slice(0, 20_000)), inner)
-          .slice(0, 60)
-          .map((line) => `${bar}${line}`);
+  const beginning = (text: string, most: number) => {
+    const { lines, hidden } = headOf(text, inner, most);
+    const shown = lines.map((line) => `${bar}${line}`);
+    return hidden > 0 ? [...shown, `${bar}${look.dim(moreText(hidden))}`] : shown;
+  };
+  const lines = diff !== "" ? diffLines(diff, canvas, OPENED) : beginning(pretty(view.arguments), ARGUMENTS);
   const result = view.output ?? view.error;
-  if (result !== undefined) {
-    const { lines: shown, hidden } = headOf(result, inner, OPENED);
-    lines.push(`  ${look.dim("├─")}`, ...shown.map((line) => `${bar}${line}`));
-    if (hidden > 0) lines.push(`${bar}${look.dim(`… ${counted(hidden, "more line")}: rotunda show`)}`);
-  }
+  if (result !== undefined) lines.push(`  ${look.dim("├─")}`, ...beginning(result, OPENED));
   return lines;
 }
 
+function moreText(hidden: number): string {
+  return `… ${Number.isFinite(hidden) ? counted(hidden, "more line") : "more"}: rotunda show`;
+}
+
+/** What lies deeper is not indented: that takes the square of its depth. */
+const DEEPEST = 100;
+
+/** Arguments as indented JSON; as they are where they are none. */
 export function pretty(text: string): string {
+  let depth = 0;
+  for (const sign of text) {
+    if (sign === "[" || sign === "{") depth++;
+    else if (sign === "]" || sign === "}") depth--;
+    if (depth > DEEPEST) return text;
+  }
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
   } catch {

@@ -8,12 +8,12 @@ import type { App } from "../../types/app.ts";
 import { LOCAL, type ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
 import { rootOf } from "../../util/outermost.ts";
-import { isHeld } from "../../util/process-name.ts";
 import { counted } from "../../util/text.ts";
 import { cleanLine } from "./clean.ts";
 import { textOf } from "./reader.ts";
 import type { Session } from "./session.ts";
 import { costText, countText } from "./style.ts";
+import { isLeft } from "./turn.ts";
 
 export interface Command {
   name: string;
@@ -40,6 +40,12 @@ export interface Stage {
   write(text: string): void;
   quit(): void;
   exportTo(responseId: string, file: string): Promise<string>;
+}
+
+/** True, and it says so, where a turn runs or is about to. */
+function isBusy({ session, note }: Stage): boolean {
+  if (session.busy) note("A turn is running: Ctrl-C ends it.", "warn");
+  return session.busy;
 }
 
 export function commandsFor(stage: () => Stage): Command[] {
@@ -80,8 +86,7 @@ export function commandsFor(stage: () => Stage): Command[] {
       run: async (argument) => {
         const { session } = stage();
         if (argument === "") return stage().tree(session.head);
-        if (session.running) return stage().note("A turn is running: Ctrl-C ends it.", "warn");
-        await session.open(await app().engine.resolveId(argument, "response"));
+        if (!isBusy(stage())) await session.open(await app().engine.resolveId(argument, "response"));
       },
     },
     {
@@ -93,9 +98,8 @@ export function commandsFor(stage: () => Stage): Command[] {
       name: "clear",
       description: "Begin anew; what was said stays in the tree",
       run: () => {
-        const { session } = stage();
-        if (session.running) return stage().note("A turn is running: Ctrl-C ends it.", "warn");
-        session.clear();
+        if (isBusy(stage())) return;
+        stage().session.clear();
         stage().note("History cleared.");
       },
     },
@@ -198,7 +202,7 @@ async function showHub(stage: Stage): Promise<void> {
 
 async function undo(stage: Stage, head: string): Promise<void> {
   const { session } = stage;
-  if (session.running) return stage.note("A turn is running: Ctrl-C ends it.", "warn");
+  if (isBusy(stage)) return;
   const { input, previousResponseId } = await session.app.engine.get(head);
   if (previousResponseId) await session.open(previousResponseId);
   else session.clear();
@@ -211,11 +215,11 @@ async function undo(stage: Stage, head: string): Promise<void> {
 async function compact(stage: Stage, focus: string): Promise<void> {
   const { session } = stage;
   if (session.head === undefined) return stage.note("Nothing has been said yet.");
-  if (session.running) return stage.note("A turn is running: Ctrl-C ends it.", "warn");
+  if (isBusy(stage)) return;
   const { app } = session;
   await session.elsewhere.catchUp(true);
-  if (session.running) return stage.note("A turn is running: Ctrl-C ends it.", "warn");
   const { head } = session;
+  if (isBusy(stage) || head === undefined) return;
   const node = await app.store.node(head);
   await session.run({
     input: [],
@@ -229,11 +233,16 @@ async function compact(stage: Stage, focus: string): Promise<void> {
 
 async function showCost(stage: Stage, head: string): Promise<void> {
   const { store } = stage.session.app;
-  const path = await store.path(head);
-  const lines = path.slice(-20).map(({ node }) => {
+  const lines: string[] = [];
+  for (let id: string | null = head; id !== null && lines.length < 20; ) {
+    const node: ResponseNode | undefined = await store.node(id);
+    if (!node) break;
     const { input_tokens: sent, output_tokens: received, cost } = node.usage;
-    return `${shortId(node.id)}  ${node.model}  ${countText(sent)} in  ${countText(received)} out  ${costText(cost)}`.trimEnd();
-  });
+    lines.unshift(
+      `${shortId(node.id)}  ${node.model}  ${countText(sent)} in  ${countText(received)} out  ${costText(cost)}`.trimEnd(),
+    );
+    id = node.previousResponseId;
+  }
   const all = await store.usedBelow(await rootOf(stage.session.app, head));
   const money = costText(all.cost);
   const total = `The whole tree: ${counted(all.responses, "answer")}, ${countText(all.tokens)} tokens${money === "" ? "" : `, ${money}`}`;
@@ -248,37 +257,34 @@ async function showApprovals(stage: Stage): Promise<void> {
 async function resume(stage: Stage, argument: string): Promise<void> {
   const { session } = stage;
   const { app } = session;
-  if (session.running) return stage.note("A turn is running: Ctrl-C ends it, or open another terminal.", "warn");
+  if (isBusy(stage)) return;
   if (argument !== "") {
     await session.open(await app.engine.resolveId(argument, "response"));
     return;
   }
   const open = await app.store.list({ status: ["in_progress", "waiting", "queued"], limit: 50 });
-  const items = await Promise.all(
-    open.filter(({ caller }) => !caller).map(async (node) => itemOf(app, node, await stateOf(app, node))),
-  );
+  const found: { node: ResponseNode; state: string }[] = [];
+  for (const node of open) if (!node.caller) found.push({ node, state: await stateOf(app, node) });
   for (const { head, title } of await app.store.conversations({ limit: 50, owner: LOCAL, workspace: app.workspace })) {
-    if (head === null || items.some(({ value }) => value === head)) continue;
+    if (head === null || found.some(({ node }) => node.id === head)) continue;
     const node = await app.store.node(head);
-    if (node) items.push(await itemOf(app, node, cleanLine(title, 60)));
+    if (node) found.push({ node, state: cleanLine(title, 60) });
   }
-  if (items.length === 0) return stage.note("There is nothing to go on with in this directory.");
+  if (found.length === 0) return stage.note("There is nothing to go on with in this directory.");
+  const said = await (await app.store.browsing()).excerpts(found.map(({ node }) => node.id));
+  const items = found.map(({ node, state }) => itemOf(node, said.get(node.id)?.prompt ?? "", state));
   const wanted = await stage.pick("Go on with", items);
   if (wanted !== undefined) await session.open(wanted);
 }
 
 async function stateOf(app: App, node: ResponseNode): Promise<string> {
-  if (node.status !== "in_progress") return node.status;
-  return isHeld(await app.store.leaseOf(node.id)) ? "runs" : "left in the middle";
+  if (await isLeft(app, node)) return "left in the middle";
+  return node.status === "in_progress" ? "runs" : node.status;
 }
 
-async function itemOf(app: App, node: ResponseNode, state: string): Promise<SelectItem> {
-  const stored = await app.store.get(node.id);
-  const texts = (stored?.entries ?? []).flatMap(({ side, item }) =>
-    side === "input" && item.type === "message" ? [textOf(item)] : [],
-  );
+function itemOf(node: ResponseNode, prompt: string, state: string): SelectItem {
   const when = new Date(node.createdAt).toISOString().slice(0, 16).replace("T", " ");
-  const label = cleanLine(texts.join(" "), 60) || "(no text)";
+  const label = cleanLine(prompt, 60) || "(no text)";
   return {
     value: node.id,
     label,
@@ -295,6 +301,7 @@ export const keys: readonly (readonly [string, string])[] = [
   ["Tab", "complete; in an empty editor: walk through calls and reasoning"],
   ["Ctrl+O", "open or close all calls and reasoning"],
   ["Page Up, Page Down, wheel", "scroll; End follows again"],
+  ["Ctrl+V", "attach the image of the clipboard"],
   ["Alt+Up", "take the last queued message back into the editor"],
   ["↑ ↓", "in an empty editor: what you said before"],
   ["@", "a file of the workspace, by any part of its name"],

@@ -16,7 +16,7 @@ import { ListBlock, loadMarkdown, NoteBlock, OutputBlock } from "./block.ts";
 import { clean, typeable } from "./clean.ts";
 import { type Command, commandsFor, type Stage } from "./commands.ts";
 import { Completion } from "./completion.ts";
-import { type Attachment, pastedPath, readImage } from "./images.ts";
+import { Images, pastedPath } from "./images.ts";
 import { lastWords } from "./leaving.ts";
 import type { TerminalOptions } from "./options.ts";
 import { PickPanel } from "./pick.ts";
@@ -41,7 +41,7 @@ export class Control {
   readonly #leave: (exitCode: number) => void;
   readonly #fail: (error: unknown) => void;
   readonly #commands: Command[];
-  readonly #images: Attachment[] = [];
+  readonly #images = new Images();
   readonly #timer: NodeJS.Timeout;
   readonly #opened = Promise.withResolvers<Session>();
   #session: Session | undefined;
@@ -84,6 +84,9 @@ export class Control {
   }
 
   readonly #update = (): void => {
+    const turn = this.#session?.running?.id;
+    // What is said of the next Ctrl-C is not so of a turn that has begun since.
+    if (turn !== undefined && turn !== this.#interrupted?.turn) this.screen.hint = "";
     this.#showAsk();
     this.#tui.requestRender();
   };
@@ -176,7 +179,7 @@ export class Control {
     if (word && !text.includes("\n"))
       return this.#note(`Unknown command /${word[1]}. /help shows what there is.`, "warn");
     if (text.startsWith("!")) return this.#runByHand(session, text.slice(1).trim());
-    const said = { text, images: this.#attached(text) };
+    const said = { text, images: this.#images.in(text) };
     await session.say(said, queue);
     this.#update();
   }
@@ -205,21 +208,24 @@ export class Control {
     }
   }
 
-  #attached(text: string): Attachment[] {
-    return this.#images.filter(({ name }, index) => text.includes(markerOf(index, name)));
-  }
-
   #paste(text: string): boolean {
     const path = pastedPath(text);
-    if (path === undefined) return false;
-    readImage(path, this.#session?.app.workspace ?? process.cwd())
-      .then((image) => {
-        if (!image) return this.screen.editor.handleInput(`\u001b[200~${text}\u001b[201~`);
-        this.#images.push(image);
-        return this.screen.editor.insertTextAtCursor(`${markerOf(this.#images.length - 1, image.name)} `);
-      })
-      .then(this.#update, () => undefined);
+    if (path === undefined && text !== "") return false;
+    this.#attach(path, text).then(this.#update, () => undefined);
     return true;
+  }
+
+  async #attach(path: string | undefined, text: string): Promise<void> {
+    const { editor } = this.screen;
+    if (path === undefined) {
+      const found = await this.#images.fromClipboard();
+      if ("why" in found) this.#note(found.why, "warn");
+      else editor.insertTextAtCursor(`${found.marker} `);
+      return;
+    }
+    const marker = await this.#images.fromFile(path, this.#session?.app.workspace ?? process.cwd());
+    if (marker === undefined) editor.handleInput(`\u001b[200~${text}\u001b[201~`);
+    else editor.insertTextAtCursor(`${marker} `);
   }
 
   #takeBack(): void {
@@ -378,10 +384,6 @@ export class Control {
       });
     });
   }
-}
-
-function markerOf(index: number, name: string): string {
-  return `[image #${index + 1}: ${clean(name)}]`;
 }
 
 async function defaultModel(session: Session): Promise<string> {

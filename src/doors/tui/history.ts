@@ -87,16 +87,19 @@ export function showResponse({ node, entries }: StoredResponse, transcript: Tran
   const reader = new Reader(transcript);
   for (const text of entries.flatMap((entry) => saidIn(entry))) transcript.add(new SaidBlock(text));
   if (isLast && node.endedAt === null) return reader;
-  reader.readAll(outputOf(entries));
-  for (const { item, meta } of entries) {
-    const view = reader.calls.get(item.id)?.view;
-    if (view && meta.duration !== undefined) view.took = meta.duration;
-  }
+  reader.readAll(outputOf(entries), tookOf(entries));
   if (node.status === "cancelled") reader.brokenOff();
   if (node.error && node.status !== "cancelled")
     transcript.add(new NoteBlock(`${node.error.message} [${node.error.code}]`, "error"));
   for (const text of endTexts(node)) transcript.add(new NoteBlock(text, "warn"));
   return reader;
+}
+
+/** Milliseconds of calls by their ids. */
+function tookOf(entries: readonly Entry[]): Map<string, number> {
+  return new Map(
+    entries.flatMap(({ item, meta: { duration } }) => (duration === undefined ? [] : [[item.id, duration]])),
+  );
 }
 
 /** In order; what steered it stands behind the answer that the model gave when it came. */

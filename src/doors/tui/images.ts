@@ -1,11 +1,13 @@
 /**
- * Images that a person gives along: files of the clipboard or of a path, as data URLs.
+ * Images that a person gives along: of the clipboard or of a file, as data URLs.
  *
- * Invariant: only a file that is an image by its first bytes is read, and none above the limit.
+ * Invariant: only what is an image by its first bytes is taken, and none above the limit; one is sent as long as its
+ * marker stands in the text.
  */
 import { readFile, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, resolve } from "node:path";
+import { clean } from "./clean.ts";
 
 export interface Attachment {
   name: string;
@@ -33,17 +35,43 @@ export function pastedPath(text: string): string | undefined {
   return /\.(?:png|jpe?g|gif|webp)$/i.test(bare) ? bare : undefined;
 }
 
-/** Undefined: there is no image there. */
-export async function readImage(path: string, workspace: string): Promise<Attachment | undefined> {
-  const file = resolve(workspace, path.replace(/^~(?=\/)/, homedir()));
-  try {
-    const { size } = await stat(file);
-    if (size > LARGEST) return undefined;
-    const bytes = await readFile(file);
+export class Images {
+  readonly #all: Attachment[] = [];
+
+  /** Those whose markers stand in a text. */
+  in(text: string): Attachment[] {
+    return this.#all.filter(({ name }, index) => text.includes(markerOf(index, name)));
+  }
+
+  /** Resolves with its marker. Undefined: there is no image there. */
+  async fromFile(path: string, workspace: string): Promise<string | undefined> {
+    const file = resolve(workspace, path.replace(/^~(?=\/)/, homedir()));
+    try {
+      const { size } = await stat(file);
+      return size > LARGEST ? undefined : this.#add(basename(file), await readFile(file));
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Resolves with its marker, or says why there is none. */
+  async fromClipboard(): Promise<{ marker: string } | { why: string }> {
+    const { clipboardImage } = await import("./clipboard.ts");
+    const found = await clipboardImage();
+    if (typeof found === "string") return { why: found };
+    if (found.length > LARGEST) return { why: "The image in the clipboard is larger than 20 MB." };
+    const marker = this.#add("pasted", found);
+    return marker === undefined ? { why: "What is in the clipboard is no image." } : { marker };
+  }
+
+  #add(name: string, bytes: Buffer): string | undefined {
     const kind = KINDS.find(([, magic]) => magic.every((byte, index) => bytes[index] === byte))?.[0];
     if (kind === undefined) return undefined;
-    return { name: basename(file), url: `data:${kind};base64,${bytes.toString("base64")}` };
-  } catch {
-    return undefined;
+    this.#all.push({ name, url: `data:${kind};base64,${bytes.toString("base64")}` });
+    return markerOf(this.#all.length - 1, name);
   }
+}
+
+function markerOf(index: number, name: string): string {
+  return `[image #${index + 1}: ${clean(name)}]`;
 }

@@ -1,8 +1,8 @@
 /**
  * The panel for a question of an MCP server: a form, or a link that the person opens.
  *
- * Invariant: who asks, what, and where a link leads stand there whole and cleaned; nothing is chosen or sent for the
- * person, and keys that were under way when the question came do not count.
+ * Invariant: who asks, what, and where a link leads stand there whole and cleaned, a long text to be scrolled; nothing
+ * is chosen or sent for the person, and keys that were under way when the question came do not count.
  */
 import { Input, matchesKey, truncateToWidth, visibleWidth, wrapTextWithAnsi } from "@earendil-works/pi-tui";
 import type { ElicitationAnswer } from "../../types/elicitation.ts";
@@ -12,6 +12,7 @@ import type { Ask } from "./asks.ts";
 import type { Canvas } from "./block.ts";
 import { clean, cleanLine, lookAlikes } from "./clean.ts";
 import { type Field, faultOf, fieldsOf, typedValue } from "./form.ts";
+import type { Look } from "./style.ts";
 
 type QuestionAsk = Extract<Ask, { kind: "question" }>;
 
@@ -33,6 +34,9 @@ export class QuestionPanel implements Panel {
   readonly #rows: Row[];
   readonly #settling = new Settling();
   #index = 0;
+  /** Rows of the text: the first that is shown, and how many have room. */
+  #from = 0;
+  #room = 1;
   #problem = "";
   #sent = false;
   focused = false;
@@ -93,14 +97,19 @@ export class QuestionPanel implements Panel {
   }
 
   key(data: string): boolean {
-    if (this.#settling.swallows()) return true;
+    if (matchesKey(data, "pageDown")) this.#from += this.#room;
+    else if (matchesKey(data, "pageUp")) this.#from = Math.max(0, this.#from - this.#room);
+    else if (!this.#settling.swallows()) this.#answer(data);
+    return true;
+  }
+
+  #answer(data: string): void {
     if (matchesKey(data, "escape")) this.#send(undefined);
     else if (matchesKey(data, "ctrl+d")) this.#send({ action: "decline" });
     else if (matchesKey(data, "enter")) this.#enter();
     else if (matchesKey(data, "up") || matchesKey(data, "shift+tab")) this.#move(-1);
     else if (matchesKey(data, "down") || matchesKey(data, "tab")) this.#move(1);
     else this.#fill(data);
-    return true;
   }
 
   #fill(data: string): void {
@@ -126,16 +135,26 @@ export class QuestionPanel implements Panel {
     const bar = look.yellow("│");
     const inner = Math.max(8, width - 4);
     const form = this.#rows.length === 0 ? this.#link(canvas, inner) : this.#form(canvas, inner);
-    const told = wrapTextWithAnsi(clean(message), inner);
-    const room = Math.max(1, height - 2 - form.length);
-    const text = told.length > room ? [...told.slice(0, Math.max(1, room - 1)), look.dim("…")] : told;
     return [
       `${look.yellow("╭")} ${look.bold(`${cleanLine(server)} asks`)}`,
-      ...[...text, ...form].map((line) => `${bar} ${line}`),
+      ...[...this.#text(clean(message), inner, height - 2 - form.length, look), ...form].map(
+        (line) => `${bar} ${line}`,
+      ),
       ...wrapTextWithAnsi(look.dim(this.#keys()), inner).map(
         (line, index, all) => `${look.yellow(index === all.length - 1 ? "╰" : "│")} ${line}`,
       ),
     ];
+  }
+
+  /** What is asked; of a long text the part that is looked at, and how much there is. */
+  #text(message: string, inner: number, room: number, look: Look): string[] {
+    const all = wrapTextWithAnsi(message, inner);
+    if (all.length <= Math.max(1, room)) return all;
+    this.#room = Math.max(1, room - 1);
+    this.#from = Math.min(this.#from, all.length - this.#room);
+    const to = this.#from + this.#room;
+    const place = `lines ${this.#from + 1}–${to} of ${all.length}: page up and down show the others`;
+    return [...all.slice(this.#from, to), look.dim(place)];
   }
 
   #keys(): string {
@@ -177,11 +196,7 @@ export class QuestionPanel implements Panel {
     return ["", ...lines];
   }
 
-  #line(
-    row: Row,
-    index: number,
-    { look, column, inner }: { look: Canvas["look"]; column: number; inner: number },
-  ): string[] {
+  #line(row: Row, index: number, { look, column, inner }: { look: Look; column: number; inner: number }): string[] {
     const { field, input } = row;
     const here = index === this.#index;
     const title = truncateToWidth(`${field.title}${field.required ? "*" : ""}`, column, "…");
@@ -229,7 +244,7 @@ function textOf(input: Input, here: boolean, room: number): string {
   return line;
 }
 
-function optionsText({ field, at, chosen }: Row, here: boolean, look: Canvas["look"]): string {
+function optionsText({ field, at, chosen }: Row, here: boolean, look: Look): string {
   return field.options
     .map(({ label }, index) => {
       const on = field.several ? chosen.has(index) : index === at;

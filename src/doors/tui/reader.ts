@@ -18,6 +18,9 @@ const PARAGRAPH = 1_200;
 const LINE = 8_000;
 const ANYWHERE = 20_000;
 
+/** Calls that are known by their ids: the last ones, and all that are not over. */
+const KNOWN = 500;
+
 /** Of calls in a row, the last ones stand by themselves; those behind them are folded once they are so many. */
 const STANDING = 12;
 const BEHIND = 20;
@@ -93,8 +96,8 @@ export class Reader {
     }
   }
 
-  /** All items of a response that has ended, as if it had just been told. */
-  readAll(items: readonly Item[]): void {
+  /** All items of a response that has ended, as if it had just been told. `took`: milliseconds of calls by their ids. */
+  readAll(items: readonly Item[], took: ReadonlyMap<string, number> = new Map()): void {
     for (const item of items) {
       if (item.type === "message" && item.role === "assistant") {
         const text = textOf(item);
@@ -102,6 +105,8 @@ export class Reader {
         this.#text(item.id, text);
       } else this.#begins(item);
       this.#done(item);
+      const view = this.calls.get(item.id)?.view;
+      if (view) view.took = took.get(item.id);
     }
     this.#takeUp();
   }
@@ -150,9 +155,16 @@ export class Reader {
     const last = this.#transcript.blocks.at(-1);
     this.doing = `calling ${block.view.label}`;
     this.calls.set(item.id, block);
+    this.#forgetOld();
     const joined = last instanceof CallBlock || last instanceof CallsBlock || last instanceof ReasoningBlock;
     this.#add(block, !joined);
     this.#foldCalls();
+  }
+
+  /** What the transcript has dropped must not be held here. */
+  #forgetOld(): void {
+    if (this.calls.size <= KNOWN) return;
+    for (const [id, { view }] of this.calls) if (isOver(view)) return void this.calls.delete(id);
   }
 
   /** Of many calls in a row, those that lie back become one line. */

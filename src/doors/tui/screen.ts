@@ -32,7 +32,7 @@ export interface ScreenActions {
   /** `queue`: as the next turn, whatever runs. */
   submit(text: string, queue: boolean): void;
   interrupt(): void;
-  /** A paste that may be the path of an image. True: it was taken. */
+  /** A paste that may be the path of an image; an empty one: the image of the clipboard. True: it was taken. */
   paste(text: string): boolean;
   /** The last queued message is the editor's again. */
   takeBack(): void;
@@ -164,7 +164,8 @@ export class Screen implements Component {
         editor.setText("");
         this.#actions.submit(text, true);
       }
-    } else if (matchesKey(data, "alt+up")) this.#actions.takeBack();
+    } else if (matchesKey(data, "ctrl+v")) this.#actions.paste("");
+    else if (matchesKey(data, "alt+up")) this.#actions.takeBack();
     else if (matchesKey(data, "tab") && empty) this.transcript.choose(1, this.#canvas(this.#tui.terminal.columns));
     else editor.handleInput(data);
   }

@@ -7,26 +7,23 @@
  */
 import type { App } from "../../types/app.ts";
 import type { Decision } from "../../types/approval.ts";
-import type { ElicitationAnswer } from "../../types/elicitation.ts";
 import type { RunRequest } from "../../types/engine.ts";
 import { toRotundaError } from "../../types/error.ts";
-import type { Item } from "../../types/item.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import type { StoredResponse } from "../../types/store.ts";
 import { shortId } from "../../util/ids.ts";
 import { parked } from "../../util/parked.ts";
-import { isHeld } from "../../util/process-name.ts";
 import { Agents } from "./agents.ts";
 import { type Ask, Asks } from "./asks.ts";
-import { NoteBlock, SaidBlock } from "./block.ts";
-import { clean } from "./clean.ts";
-import { Elsewhere, type End, endAt } from "./elsewhere.ts";
+import { failureText, NoteBlock, SaidBlock } from "./block.ts";
+import { clean, cleanLine } from "./clean.ts";
+import { Elsewhere, type End, endAt, runsFirst } from "./elsewhere.ts";
 import { endTexts, type LoadedPath, readPath, showPath, showResponse } from "./history.ts";
 import type { Choice, TerminalOptions } from "./options.ts";
-import { Reader, type Todo, textOf } from "./reader.ts";
-import { messageOf, type Said, shownText } from "./said.ts";
+import type { Todo } from "./reader.ts";
+import { messageOf, type Said, shownText, takeOut } from "./said.ts";
 import type { Transcript } from "./transcript.ts";
-import { type Turn, takeOver, watchTurn } from "./turn.ts";
+import { type Turn, turnIn, watchTurn } from "./turn.ts";
 import { Usage } from "./usage.ts";
 
 export class Session {
@@ -55,6 +52,8 @@ export class Session {
   #opening = "";
   /** What was said last was said at another door, and the screen says so. */
   #othersSpeak = false;
+  /** When a turn ended that was cancelled here last, in milliseconds since the epoch: what was made before it was queued. */
+  #cancelledAt = 0;
   /** Whether the screen may move by itself now. */
   mayMove: () => boolean = () => true;
   /** Takes what was queued when a turn was cancelled. */
@@ -66,12 +65,9 @@ export class Session {
     this.#options = options;
     this.#update = update;
     this.choice = options.choice;
-    const far = {
-      list: () => options.questions(app),
-      answer: (id: string, answer: ElicitationAnswer) => options.answerQuestion(app, id, answer),
-    };
-    this.asks = new Asks(app, far, update);
+    this.asks = new Asks(app, options, update);
     this.elsewhere = new Elsewhere(app, {
+      turn: () => this.#turn,
       free: (always) => !this.#turn && (always || !this.starting) && !this.#left.signal.aborted,
       mayMove: () => this.mayMove(),
       append: (said) => this.#append(said),
@@ -90,6 +86,11 @@ export class Session {
     return this.#turn;
   }
 
+  /** A turn runs, or is about to. */
+  get busy(): boolean {
+    return this.starting || this.#turn !== undefined;
+  }
+
   get head(): string | undefined {
     return this.choice.from;
   }
@@ -100,38 +101,35 @@ export class Session {
   }
 
   fail(error: unknown): void {
-    const { message, remedy, code } = toRotundaError(error);
-    this.note(
-      `[error] ${message}${remedy === undefined ? "" : `\n${remedy}`}${code === "internal" ? " [internal]" : ""}`,
-      "error",
-    );
+    this.note(failureText(error), "error");
   }
 
   /**
-   * Goes to a response: everything above it is shown, and what runs is joined. Resolves with what the person said. While
-   * a turn runs here it stays where it is, and says so. `isEnd`: it was read as the last one of its conversation.
+   * Goes to a response, or to the one that it waits for: everything above it is shown, and what runs is joined. Resolves
+   * with what the person said. While a turn runs here it stays where it is, and says so. `isEnd`: it was read as the last
+   * one of its conversation.
    */
   async open(id: string, isEnd = false): Promise<string[]> {
-    if (this.#turn || this.starting) {
+    if (this.busy) {
       if (this.#turn?.id !== id) this.note("A turn is running: Ctrl-C ends it.", "warn");
       return [];
     }
     this.#opening = id;
-    const loaded = await readPath(this.app, id);
+    const loaded = await readPath(this.app, await runsFirst(this.app, id));
     const { node } = loaded;
     const end = isEnd ? endAt(node) : await this.elsewhere.find(node);
     // Something else has begun meanwhile.
-    if (this.#opening !== id || this.#turn || this.starting) return [];
+    if (this.#opening !== id || this.busy) return [];
     this.#show(loaded);
     this.#fresh = false;
     this.usage.clear();
     if (node.endedAt !== null) this.#count(node);
     this.profile = this.choice.profile ?? node.profile;
     this.model = this.choice.model ?? node.model;
-    this.#standAt(node.endedAt === null ? node.previousResponseId : id, end);
+    this.#standAt(node.endedAt === null ? node.previousResponseId : node.id, end);
     this.#othersSpeak = false;
-    if (node.endedAt !== null) await this.asks.show(id);
-    else await this.#join(node);
+    if (node.endedAt !== null) await this.asks.show(node.id);
+    else this.#follow(node);
     this.#update();
     return loaded.said;
   }
@@ -162,11 +160,14 @@ export class Session {
     else this.#standAt(before, end && { ...end, id: before ?? undefined, failed: node.id });
   }
 
-  /** Behind what is shown, what was said since; the last of it is joined if it runs. */
+  /** Behind what is shown, what was said since; the last of it is joined if it has not ended. */
   async #append(said: readonly StoredResponse[]): Promise<void> {
     const last = said.at(-1);
     if (!last) return;
-    if (!this.#othersSpeak) this.note("said at another door:");
+    const { door, createdAt, endedAt } = last.node;
+    if (endedAt === null && createdAt < this.#cancelledAt)
+      this.note(`What was queued at ${cleanLine(door, 40)} runs now: Ctrl-C cancels it.`);
+    else if (!this.#othersSpeak) this.note("said at another door:");
     this.#othersSpeak = true;
     for (const stored of said) {
       const { todos } = showResponse(stored, this.transcript, stored === last);
@@ -203,27 +204,37 @@ export class Session {
   async say(said: Said, next = false): Promise<void> {
     this.transcript.follow();
     if (this.#turn && !next) return this.#steer(said);
-    if (this.starting || this.#turn) {
+    if (this.busy) {
       this.queue.push(said);
       return;
     }
-    this.starting = true;
     const shown = new SaidBlock(shownText(said));
-    try {
-      if (!(await this.#joins())) await this.#begin(said, shown);
-      else if (next) this.queue.unshift(said);
+    const intoTurn = async () => {
+      if (next) this.queue.unshift(said);
       else await this.#steer(said);
-    } catch (error) {
-      // It was said at another door in this very moment.
-      if (toRotundaError(error).code === "response_not_ended" && (await this.#joins().catch(() => false))) {
+    };
+    await this.#beginning(async () => {
+      try {
+        if (await this.#joins()) await intoTurn();
+        else await this.#begin(said, shown);
+      } catch (error) {
+        // It was said at another door in this very moment.
+        const joined = toRotundaError(error).code === "response_not_ended" && (await this.#joins().catch(() => false));
+        if (!joined) return this.fail(error);
         this.transcript.remove(shown);
-        if (next) this.queue.unshift(said);
-        else await this.#steer(said);
-      } else this.fail(error);
-    } finally {
+        await intoTurn();
+      }
+    });
+  }
+
+  /** Nothing else begins meanwhile; what was said then is next, where nothing has begun after all. */
+  async #beginning(work: () => Promise<void>): Promise<void> {
+    this.starting = true;
+    await work().finally(() => {
       this.starting = false;
       this.#update();
-    }
+      if (!this.#turn) this.#next();
+    });
   }
 
   /** Goes to where the conversation is by now. Resolves with whether something runs there. */
@@ -239,8 +250,7 @@ export class Session {
     const request = await this.#options.request(prompt, this.choice, this.#fresh);
     if (said.images.length > 0) request.input = [messageOf({ ...said, text: prompt })];
     const { head } = this;
-    this.elsewhere.goBehind(request);
-    const node = await this.#options.start(this.app, { ...request, door: "tui", approver: parked });
+    const node = await this.#start(request);
     this.#fresh = false;
     this.#othersSpeak = false;
     this.byHand = [];
@@ -271,17 +281,10 @@ export class Session {
     this.#update();
   }
 
-  async #join(node: ResponseNode): Promise<void> {
-    const held = isHeld(await this.app.store.leaseOf(node.id));
-    if (!held && (node.status === "in_progress" || node.status === "queued"))
-      await takeOver(node.id, { app: this.app, note: (text) => this.note(text) });
-    this.#follow(node);
-  }
-
   #follow(node: ResponseNode): void {
-    const turn: Turn = { id: node.id, reader: new Reader(this.transcript), began: node.createdAt, cancelled: false };
-    turn.reader.doing = "waiting for the model";
+    const turn = turnIn(this.transcript, node);
     this.#turn = turn;
+    this.elsewhere.look();
     this.asks.watch(node.id);
     const agents = new Agents(this.app, node.id, turn.reader, this.#update);
     this.#watch(turn, agents)
@@ -302,20 +305,14 @@ export class Session {
       signal: this.#left.signal,
       note: (text, kind) => this.note(text, kind),
       heard: (events) => {
-        for (const event of events) if (event.type === "response.output_item.done") this.#took(event.item);
+        // What steers it lies before the model: the reader has it now.
+        for (const event of events) if (event.type === "response.output_item.done") takeOut(this.steering, event.item);
         if (turn.reader.todos) this.todos = turn.reader.todos;
         agents.look();
         this.#update();
       },
     });
     if (node) await this.#ended(turn, node);
-  }
-
-  /** What steers it lies before the model: the reader has it now. */
-  #took(item: Item): void {
-    if (item.type !== "message" || item.role !== "user") return;
-    const at = this.steering.findIndex((said) => textOf(messageOf(said)) === textOf(item));
-    if (at !== -1) this.steering.splice(at, 1);
   }
 
   async #ended(turn: Turn, node: ResponseNode): Promise<void> {
@@ -327,6 +324,7 @@ export class Session {
     if (node.status === "cancelled") {
       turn.reader.brokenOff();
       this.#holdQueue();
+      if (turn.cancelled) this.#cancelledAt = node.endedAt ?? 0;
     }
     if (node.status === "failed" && node.error && turn.reader.after < 2)
       this.note(`[error] ${node.error.message}`, "error");
@@ -390,8 +388,11 @@ export class Session {
 
   /** The request of something that is no message: a compaction. */
   async run(request: RunRequest): Promise<void> {
+    await this.#beginning(async () => this.#follow(await this.#start(request)));
+  }
+
+  #start(request: RunRequest): Promise<ResponseNode> {
     this.elsewhere.goBehind(request);
-    const node = await this.#options.start(this.app, { ...request, door: "tui", approver: parked });
-    this.#follow(node);
+    return this.#options.start(this.app, { ...request, door: "tui", approver: parked });
   }
 }

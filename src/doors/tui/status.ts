@@ -12,6 +12,9 @@ import { textOf } from "./reader.ts";
 import type { Session } from "./session.ts";
 import { costText, countText, durationText, spinner } from "./style.ts";
 
+/** Lines of what is queued. */
+const QUEUED = 4;
+
 /** What the run does and what keys mean now; empty where nothing runs. */
 export function activityLines(session: Session, { width, look, now }: Canvas): string[] {
   const { running } = session;
@@ -28,11 +31,14 @@ export function activityLines(session: Session, { width, look, now }: Canvas): s
   }
   for (const text of [...(running?.reader.steering.map(textOf) ?? []), ...session.steering.map(({ text }) => text)])
     lines.push(truncateToWidth(`  ${look.cyan("↪")} ${look.dim(`steers: ${cleanLine(text, width)}`)}`, width, "…"));
-  for (const [index, { text }] of session.queue.entries()) {
-    if (index < 4)
-      lines.push(truncateToWidth(`  ${look.blue("+")} ${look.dim(`next: ${cleanLine(text, width)}`)}`, width, "…"));
-  }
-  if (session.queue.length > 4) lines.push(look.dim(`  … ${session.queue.length - 4} more queued`));
+  // What other doors have queued stands behind the turn already, and so before all that is queued here.
+  const queued = [
+    ...session.elsewhere.queued.map(({ door, text }) => [look.dim("+"), `queued at ${door}: ${text}`] as const),
+    ...session.queue.map(({ text }) => [look.blue("+"), `next: ${cleanLine(text, width)}`] as const),
+  ];
+  for (const [mark, text] of queued.slice(0, QUEUED))
+    lines.push(truncateToWidth(`  ${mark} ${look.dim(text)}`, width, "…"));
+  if (queued.length > QUEUED) lines.push(look.dim(`  … ${queued.length - QUEUED} more queued`));
   return lines;
 }
 

@@ -111,9 +111,9 @@ export function durationText(milliseconds: number): string {
   const seconds = milliseconds / 1_000;
   if (seconds < 1) return `${Math.round(milliseconds)}ms`;
   if (seconds < 10) return `${seconds.toFixed(1)}s`;
-  if (seconds < 60) return `${Math.round(seconds)}s`;
-  const minutes = Math.floor(seconds / 60);
-  return `${minutes}m ${String(Math.round(seconds % 60) % 60).padStart(2, "0")}s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole}s`;
+  return `${Math.floor(whole / 60)}m ${String(whole % 60).padStart(2, "0")}s`;
 }
 
 /** "812", "12.3k", "1.2M". */

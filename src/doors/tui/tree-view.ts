@@ -16,7 +16,7 @@ import type { View } from "./screen.ts";
 import type { Session } from "./session.ts";
 import { costText, countText, type Look } from "./style.ts";
 import { Transcript } from "./transcript.ts";
-import { questionOf, type TreeRow, treeRows } from "./tree.ts";
+import { type TreeRow, type TreeRows, treeRows } from "./tree.ts";
 
 type Mode = "walk" | "open" | "compare";
 
@@ -26,7 +26,8 @@ const MOST_LINES = 2_000;
 
 export class TreeView implements View {
   readonly #app: App;
-  readonly #rows: TreeRow[];
+  readonly #rows: readonly TreeRow[];
+  readonly #truncated: boolean;
   readonly #here: string | undefined;
   readonly #update: () => void;
   readonly #done: (id: string | undefined) => void;
@@ -45,19 +46,20 @@ export class TreeView implements View {
     update: () => void,
     done: (id: string | undefined) => void,
   ): Promise<TreeView> {
-    const rows = from === undefined ? [] : await treeRows(session.app, from);
-    return new TreeView(session.app, rows, from, update, done);
+    const tree = from === undefined ? { rows: [], truncated: false } : await treeRows(session.app, from);
+    return new TreeView(session.app, tree, from, update, done);
   }
 
   constructor(
     app: App,
-    rows: TreeRow[],
+    { rows, truncated }: TreeRows,
     here: string | undefined,
     update: () => void,
     done: (id: string | undefined) => void,
   ) {
     this.#app = app;
     this.#rows = rows;
+    this.#truncated = truncated;
     this.#here = here;
     this.#update = update;
     this.#done = done;
@@ -171,17 +173,12 @@ export class TreeView implements View {
 
   #title({ width, look }: Canvas): string {
     const answers = this.#rows.filter(({ subAgent }) => !subAgent);
-    const parents = new Set<string>();
-    const forks = new Set<string>();
-    for (const { node } of answers) {
-      if (node.previousResponseId === null) continue;
-      if (parents.has(node.previousResponseId)) forks.add(node.previousResponseId);
-      parents.add(node.previousResponseId);
-    }
+    const parents = new Set(answers.map(({ node }) => node.previousResponseId));
     const tokens = this.#rows.reduce((sum, { node }) => sum + node.usage.total_tokens, 0);
     const cost = costText(this.#rows.reduce((sum, { node }) => sum + (node.usage.cost ?? 0), 0));
     const leaves = answers.filter(({ node }) => !parents.has(node.id)).length;
     const facts = [counted(answers.length, "answer"), counted(leaves, "end"), `${countText(tokens)} tokens`, cost];
+    if (this.#truncated) facts.push("there are more");
     const told = facts.filter((text) => text !== "").join(" · ");
     return truncateToWidth(` ${look.bold("The tree")} ${look.dim(`· ${told}`)}`, width, "…");
   }
@@ -204,7 +201,6 @@ export class TreeView implements View {
   }
 
   #line(row: TreeRow, index: number, { width, look }: Canvas): string {
-    if (row.question === undefined) this.#ask(row);
     const { node } = row;
     const here = node.id === this.#here ? look.cyan("▸") : " ";
     const marked = this.#marked.includes(node.id) ? look.magenta("◆") : stateMark(row, look);
@@ -214,22 +210,11 @@ export class TreeView implements View {
     const right = cleanLine(`${node.model}${used === "" ? "" : ` ${used}`}`, Math.max(8, Math.floor(width * 0.4)));
     const head = `${here}${look.dim(row.branch)}${marked} `;
     const room = width - visibleWidth(head) - visibleWidth(who) - visibleWidth(right) - 2;
-    const said = cleanLine(row.question ?? "…", Math.max(6, room));
+    const said = cleanLine(row.question, Math.max(6, room));
     const text = `${head}${look.magenta(who)}${row.subAgent ? look.dim(said) : said}`;
     const gap = " ".repeat(Math.max(1, width - visibleWidth(text) - visibleWidth(right) - 1));
     const line = truncateToWidth(`${text}${gap}${look.dim(right)}`, width, "…");
     return index === this.#at ? look.reverse(line) : line;
-  }
-
-  #ask(row: TreeRow): void {
-    row.question = "…";
-    questionOf(this.#app, row.node.id).then(
-      (question) => {
-        row.question = question;
-        this.#update();
-      },
-      () => undefined,
-    );
   }
 
   /** An answer with what was asked; empty until it was read. */

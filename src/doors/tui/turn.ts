@@ -12,17 +12,27 @@ import { shortId } from "../../util/ids.ts";
 import { parked } from "../../util/parked.ts";
 import { isHeld } from "../../util/process-name.ts";
 import type { Ask } from "./asks.ts";
-import type { Reader } from "./reader.ts";
+import { Reader } from "./reader.ts";
+import type { Transcript } from "./transcript.ts";
 
 /** Milliseconds between two looks at what nobody runs. */
 const LOOK = 150;
 
 export interface Turn {
   id: string;
+  /** The conversation that it stands in. */
+  conversation: string | null;
   reader: Reader;
   began: number;
   /** The person has asked for its end. */
   cancelled: boolean;
+}
+
+/** What a response says from now on stands in the transcript. */
+export function turnIn(transcript: Transcript, { id, conversationId, createdAt }: ResponseNode): Turn {
+  const reader = new Reader(transcript);
+  reader.doing = "waiting for the model";
+  return { id, conversation: conversationId, reader, began: createdAt, cancelled: false };
 }
 
 export interface Watching {
@@ -51,14 +61,19 @@ export async function watchTurn(turn: Turn, watching: Watching): Promise<Respons
       watching.note(`It waits: ${node.error.message}. Raise the budget (rotunda budget set), then /resume.`, "warn");
     }
     // Nobody runs it: it waits for a person, or its process is gone.
-    const held = isHeld(await app.store.leaseOf(node.id));
-    if (node.status === "in_progress" && !held) await takeOver(node.id, watching);
+    if (await isLeft(app, node)) await takeOver(node.id, watching);
     await sleep(LOOK, undefined, { signal }).catch(() => undefined);
   }
 }
 
+/** Whether it was begun, or queued, by a process that is gone. What waits for workers is theirs. */
+export async function isLeft({ queue, store }: App, { id, status }: ResponseNode): Promise<boolean> {
+  const runs = status === "in_progress" || (status === "queued" && queue === undefined);
+  return runs && !isHeld(await store.leaseOf(id));
+}
+
 /** Goes on with what was left in the middle, unless somebody else does. */
-export async function takeOver(id: string, { app, note }: Pick<Watching, "app" | "note">): Promise<void> {
+async function takeOver(id: string, { app, note }: Watching): Promise<void> {
   try {
     await app.engine.resume(id, parked);
     note(`Going on with ${shortId(id)}, which was left in the middle.`);

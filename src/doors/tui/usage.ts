@@ -19,7 +19,9 @@ export class Usage {
   readonly #app: App;
   /** The response whose tree is being counted. */
   #counted = "";
-  value = NOTHING;
+  /** A response, and where its tree begins: so does that of what goes on from it. */
+  #known: { id: string; root: string } | undefined;
+  value: LoadedUsage = NOTHING;
 
   constructor(app: App) {
     this.#app = app;
@@ -32,17 +34,18 @@ export class Usage {
 
   async count(node: ResponseNode): Promise<void> {
     this.#counted = node.id;
-    const value = await usageOf(this.#app, node);
-    if (this.#counted === node.id) this.value = value;
+    const { store } = this.#app;
+    const root = await this.#rootOf(node);
+    const [{ tokens, cost }, stored] = await Promise.all([store.usedBelow(root), store.get(node.id)]);
+    if (this.#counted === node.id) this.value = { tokens, cost, context: contextOf(stored?.entries ?? []) };
   }
-}
 
-async function usageOf(app: App, node: ResponseNode): Promise<LoadedUsage> {
-  const [{ tokens, cost }, stored] = await Promise.all([
-    rootOf(app, node.id).then((root) => app.store.usedBelow(root)),
-    app.store.get(node.id),
-  ]);
-  return { tokens, cost, context: contextOf(stored?.entries ?? []) };
+  async #rootOf({ id, previousResponseId }: ResponseNode): Promise<string> {
+    const known = this.#known;
+    const root = known && known.id === previousResponseId ? known.root : await rootOf(this.#app, id);
+    this.#known = { id, root };
+    return root;
+  }
 }
 
 function contextOf(entries: readonly Entry[]): number {

@@ -23,7 +23,7 @@ export function RunsView(_: { id: string; other: string }) {
   const { query } = useCell(place);
   const status = query.get("status") ?? "all";
   const [shownRows, setShown] = useState(PAGE);
-  const filter = status === "all" ? "" : `&status=${status}`;
+  const filter = status === "all" ? "" : `&status=${encodeURIComponent(status)}`;
   const { data, problem } = useLoad(`${status} ${shownRows}`, () => readRuns(filter, shownRows));
   const stop = useAction(lookAgain);
   return (

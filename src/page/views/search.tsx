@@ -109,8 +109,10 @@ function useSearch(wanted: string, all: boolean) {
     );
   };
   useEffect(() => {
-    if (wanted === "") setState({ hits: [], next: null, busy: false, problem: "" });
-    else look(null, []);
+    if (wanted !== "") return look(null, []);
+    // What was asked for before does not come back.
+    number.current++;
+    setState({ hits: [], next: null, busy: false, problem: "" });
   }, [wanted, all]);
   return { ...state, more: () => look(state.next, state.hits) };
 }

@@ -26,7 +26,8 @@ const MOST = 5;
 
 export function UsageView(_: { id: string; other: string }) {
   const { query } = useCell(place);
-  const days = Number(query.get("days") ?? 30);
+  const asked = Number(query.get("days"));
+  const days = SPANS.includes(asked) ? asked : 30;
   const by: By = query.get("by") === "profile" ? "profile" : "model";
   const { data, problem } = useLoad(`${days} ${by}`, () =>
     askJson<{ rows: Row[]; truncated: boolean }>(`/v1/usage?days=${days}&by=day&by=${by}`),
