@@ -61,6 +61,8 @@ function problemsOf(issue: Issue, above: Path, raw: unknown): Problem[] {
   const found = valueAt(raw, path);
   const allowed = allowedBy(issue);
   if (found === undefined) return [{ path, text: `${at} is missing: ${allowed}`, isMissing: true }];
+  // Our own words, which the schema has.
+  if (issue.code === "custom") return [{ path, text: `${at} is ${shown(found, path)}: ${issue.message}` }];
   const meant =
     issue.code === "invalid_value" && typeof found === "string" ? nearName(found, issue.values.map(String)) : undefined;
   const question = meant === undefined ? "" : `; did you mean ${meant}?`;
@@ -107,7 +109,6 @@ function allowedBy(issue: Issue): string {
     return issue.inclusive ? `a number from ${issue.minimum} on` : `a number above ${issue.minimum}`;
   }
   if (issue.code === "too_big") return `a number up to ${issue.maximum}`;
-  // Our own words, which the schema has.
   return `something else: ${issue.message}`;
 }
 

@@ -166,7 +166,7 @@ test("a rule with a mistake is an error of its file", async () => {
     put("rotunda.yaml", `permissions: {deny: ["${rule}"]}\n`);
     await expect
       .soft(load(), rule)
-      .rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("permissions.deny.0") });
+      .rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("permissions.deny[0]") });
   }
 });
 

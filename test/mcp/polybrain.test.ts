@@ -99,9 +99,20 @@ describe("Polybrain's configuration", () => {
       "models: [{ id: m, modelName: m, baseUrl: https://x.example, provider: x }]",
       "Invalid provider 'x'. Must be 'openai' or 'openrouter'",
     ],
-    ["models: [{ id: m, modelName: m, baseUrl: https://x.example, apiKey: '${NOT_SET_AT_ALL}' }]", "NOT_SET_AT_ALL"],
   ])("P13: what is wrong is said: %s", async (text, message) => {
     await expect(load({ ".polybrain.yaml": text })).rejects.toThrow(message);
+  });
+
+  test("P13 a model whose variable is not set is left out, and it says so; the others answer", async () => {
+    const text = `models:
+  - { id: m, modelName: m, baseUrl: https://x.example, apiKey: '\${NOT_SET_AT_ALL}' }
+  - { id: n, modelName: n, baseUrl: https://y.example }
+`;
+    const { models, warnings, leftOut } = await load({ ".polybrain.yaml": text });
+    expect(models.map(({ id }) => id)).toEqual(["n"]);
+    expect(warnings.join()).toContain("model m is left out: the variable NOT_SET_AT_ALL");
+    // What was meant for it goes to no other.
+    expect(leftOut).toMatchObject([{ kind: "model", name: "m", isDefault: true }]);
   });
 });
 
