@@ -166,13 +166,14 @@ describe("sub-agents", () => {
 describe("calls at once", () => {
   /** Counts how many are asked at the same time. */
   function counted(milliseconds: number, id = "scripted") {
-    const state = { now: 0, most: 0, order: [] as string[] };
+    const state = { now: 0, most: 0, order: [] as string[], held: Promise.resolve() };
     const model = modelOf(
       [
         async function* (request) {
           state.now++;
           state.most = Math.max(state.most, state.now);
           state.order.push(JSON.stringify(request.history).match(/"([ab]\d+)"/)?.[1] ?? "?");
+          await state.held;
           await sleep(milliseconds);
           state.now--;
           yield* say("done");
@@ -189,6 +190,9 @@ describe("calls at once", () => {
     const root = await engine.wait((await engine.start(ask("a0"))).id);
     const conversation = root.conversationId ?? "";
     const runs: Promise<ResponseNode>[] = [];
+    // Until all have come: else a slow machine has answered the first ones before the last is asked.
+    const all = Promise.withResolvers<void>();
+    state.held = all.promise;
     const start = async (input: string, rest = {}) => {
       const { id } = await engine.start(ask(input, rest));
       runs.push(engine.wait(id));
@@ -198,6 +202,7 @@ describe("calls at once", () => {
       await start(`a${number}`, { previousResponseId: root.id, conversation });
     }
     await start("b1");
+    all.resolve();
     for (const node of await Promise.all(runs)) expect(node.status).toBe("completed");
     expect(state.most).toBe(2);
     expect(state.order.indexOf("b1")).toBeLessThan(8);

@@ -142,7 +142,10 @@ describe.skipIf(!hasBrowser)("a walk through the chat", () => {
     expect(page.url()).toBe(`${server.url}/`);
     // One that was used says so, and leaves the address as well.
     const used = await server.link();
-    await (await openTab(context)).page.goto(used);
+    const other = (await openTab(context)).page;
+    await other.goto(used);
+    // It signs in after it was loaded, and only then is there a cookie to take away.
+    await other.locator(".composer").waitFor();
     await context.clearCookies();
     await page.reload();
     await page.locator(".sign-in").waitFor();
