@@ -218,11 +218,14 @@ export function childOf(store: Store, known: IdempotencyRecord, input: readonly 
   throw new RotundaError("approval_settled", text);
 }
 
-/** The request that goes on after an answer that a crash has cut. */
-export function afterCut(node: ResponseNode): RunRequest {
+/** The request for a child of this response by whoever asked for it, at the same door and with the same settings. */
+export function childWith<Input extends RunRequest["input"]>(
+  node: ResponseNode,
+  input: Input,
+): RunRequest & { input: Input } {
   const { foreground: _foreground, ...settings } = node.settings;
   return {
-    input: "Your answer was cut off. Go on where it stopped.",
+    input,
     previousResponseId: node.id,
     ...(node.conversationId === null && { conversation: null }),
     profile: node.profile,
@@ -233,6 +236,10 @@ export function afterCut(node: ResponseNode): RunRequest {
     owner: node.owner,
   };
 }
+
+/** The request that goes on after an answer that a crash has cut. */
+export const afterCut = (node: ResponseNode): RunRequest =>
+  childWith(node, "Your answer was cut off. Go on where it stopped.");
 
 /** Milliseconds between two looks at a parent that another process runs, or that waits for a person. */
 const LOOK = 250;

@@ -11,6 +11,7 @@ import type { ApprovalResponseItem, Item } from "../types/item.ts";
 import type { ResponseNode } from "../types/response.ts";
 import type { NewResponse, Store } from "../types/store.ts";
 import { newId } from "../util/ids.ts";
+import { childWith } from "./begin.ts";
 import { sessionOf } from "./learned.ts";
 import type { EngineParts } from "./parts.ts";
 import { itemsOf, RETURNED } from "./text.ts";
@@ -117,18 +118,7 @@ export async function childOfReturned(
   const asked = await returnedFor(store, node);
   const answered = asked.filter(isAnswered);
   if (answered.length === 0 || asked.some(({ status }) => status === "pending")) return undefined;
-  const { foreground: _foreground, ...settings } = node.settings;
-  return {
-    input: answered.map(answerItem),
-    previousResponseId: node.id,
-    ...(node.conversationId === null && { conversation: null }),
-    profile: node.profile,
-    model: node.model,
-    settings,
-    workspace: node.workspace,
-    door: node.door,
-    owner: node.owner,
-  };
+  return childWith(node, answered.map(answerItem));
 }
 
 function answerItem({ id, status, reason }: Approval): ApprovalResponseItem {

@@ -10,19 +10,14 @@ import type {
   NewSessionResponse,
   SessionConfigOption,
 } from "@agentclientprotocol/sdk/unstable";
-import type { AgentConfig } from "../types/config.ts";
-import { type AgentSetting, ModelError, type ModelRequest } from "../types/model.ts";
+import { ModelError } from "../types/model.ts";
+import type { AgentTask } from "./agent-parts.ts";
 import { type AgentPrompt, type AgentSession, withoutSession } from "./agent-prompt.ts";
 
 type Opened = Pick<NewSessionResponse, "modes" | "configOptions">;
 
-export interface SessionParts {
+export interface SessionParts extends AgentTask {
   agent: ClientContext;
-  config: AgentConfig;
-  setting: AgentSetting;
-  cwd: string;
-  request: ModelRequest;
-  prompt: AgentPrompt;
   /** Distinct messages of the user that the agent has told while it loaded a session. */
   replayed(): number;
   /** Why it cannot be taken up, for whoever watches. */

@@ -15,20 +15,13 @@ import type {
 } from "@agentclientprotocol/sdk/unstable";
 import type { AgentConfig } from "../types/config.ts";
 import type { FinishReason, Usage } from "../types/item.ts";
-import {
-  type AgentSetting,
-  type AgentVerdict,
-  type Model,
-  ModelError,
-  type ModelEvent,
-  type ModelRequest,
-} from "../types/model.ts";
+import { type AgentVerdict, type Model, ModelError, type ModelEvent } from "../types/model.ts";
 import { AcpCalls } from "./agent-acp-calls.ts";
 import { type OpenedSession, openSession } from "./agent-acp-session.ts";
 import { AgentEvents, AgentTimer } from "./agent-events.ts";
-import { type AgentParts, settingOf } from "./agent-parts.ts";
+import { type AgentParts, type AgentTask, settingOf } from "./agent-parts.ts";
 import { AgentProcess } from "./agent-process.ts";
-import { type AgentPrompt, agentPrompt, type PromptPart } from "./agent-prompt.ts";
+import { agentPrompt, type PromptPart } from "./agent-prompt.ts";
 
 /** Milliseconds for the handshake and the session. */
 const START_TIME = 120_000;
@@ -45,21 +38,16 @@ export function createAcpModel(config: AgentConfig, parts: AgentParts): Model {
     async *stream(request, signal) {
       const setting = settingOf(request);
       const cwd = config.cwd ?? setting.workspace;
-      yield* new AcpTurn(config, parts, request, setting, cwd, agentPrompt(request, key, cwd), signal).run();
+      const prompt = agentPrompt(request, key, cwd);
+      yield* new AcpTurn({ config, parts, request, setting, cwd, prompt, signal }).run();
     },
   };
 }
 
 class AcpTurn {
-  readonly #config: AgentConfig;
-  readonly #parts: AgentParts;
-  readonly #request: ModelRequest;
-  readonly #setting: AgentSetting;
-  readonly #cwd: string;
-  readonly #signal: AbortSignal;
+  readonly #task: AgentTask;
   readonly #events = new AgentEvents();
   readonly #calls: AcpCalls;
-  readonly #prompt: AgentPrompt;
   #opened: OpenedSession | undefined;
   #process: AgentProcess | undefined;
   #timer: AgentTimer | undefined;
@@ -74,22 +62,9 @@ class AcpTurn {
   #postponed = false;
   #done = false;
 
-  constructor(
-    config: AgentConfig,
-    parts: AgentParts,
-    request: ModelRequest,
-    setting: AgentSetting,
-    cwd: string,
-    prompt: AgentPrompt,
-    signal: AbortSignal,
-  ) {
-    this.#config = config;
-    this.#parts = parts;
-    this.#request = request;
-    this.#setting = setting;
-    this.#cwd = cwd;
-    this.#prompt = prompt;
-    this.#signal = signal;
+  constructor(task: AgentTask) {
+    const { config, cwd } = task;
+    this.#task = task;
     this.#calls = new AcpCalls(
       config.id,
       cwd,
@@ -100,7 +75,7 @@ class AcpTurn {
   }
 
   async *run(): AsyncGenerator<ModelEvent> {
-    const { id, args = [], maxConcurrent = 4 } = this.#config;
+    const { id, args = [], maxConcurrent = 4 } = this.#task.config;
     const sdk = await import("@agentclientprotocol/sdk/unstable");
     const readable = new ReadableStream<AnyMessage>({
       start: (controller) => {
@@ -111,10 +86,10 @@ class AcpTurn {
       id,
       title: id,
       maximum: maxConcurrent,
-      command: { command: this.#parts.program(), args, env: this.#parts.environment(), cwd: this.#cwd },
-      launch: this.#parts.launch,
-      signal: this.#signal,
-      onWait: (text) => this.#request.onRetry?.(text),
+      command: { command: this.#task.parts.program(), args, env: this.#task.parts.environment(), cwd: this.#task.cwd },
+      launch: this.#task.parts.launch,
+      signal: this.#task.signal,
+      onWait: (text) => this.#task.request.onRetry?.(text),
       onLine: (line) => this.#receive(line),
     });
     this.#process = agentProcess;
@@ -157,10 +132,10 @@ class AcpTurn {
   #ending(exitCode: number | null, signalName: string | null): ModelError {
     const { killed, stderr = "" } = this.#process ?? {};
     const partial = this.#events.begun;
-    if (this.#signal.aborted) return new ModelError("cancelled", "the model call was cancelled", { partial });
+    if (this.#task.signal.aborted) return new ModelError("cancelled", "the model call was cancelled", { partial });
     if (killed) return killed;
     const how = exitCode === null ? `was ended by ${signalName ?? "a signal"}` : `failed with exit code ${exitCode}`;
-    return new ModelError("upstream_failed", `${this.#config.id} ${how}: ${stderr.slice(-4_000)}`, { partial });
+    return new ModelError("upstream_failed", `${this.#task.config.id} ${how}: ${stderr.slice(-4_000)}`, { partial });
   }
 
   // ---- the conversation
@@ -183,7 +158,7 @@ class AcpTurn {
 
   #failureOf(thrown: unknown): ModelError {
     if (thrown instanceof ModelError) return thrown;
-    const { id } = this.#config;
+    const { id } = this.#task.config;
     const { code, message = String(thrown), data } = thrown as { code?: number; message?: string; data?: unknown };
     const partial = this.#events.begun;
     if (code === AUTH_REQUIRED) {
@@ -196,8 +171,8 @@ class AcpTurn {
   }
 
   #startTimer(agentProcess: AgentProcess): AgentTimer {
-    const { id, timeout = Number.POSITIVE_INFINITY } = this.#config;
-    const { deadline = Number.POSITIVE_INFINITY } = this.#request;
+    const { id, timeout = Number.POSITIVE_INFINITY } = this.#task.config;
+    const { deadline = Number.POSITIVE_INFINITY } = this.#task.request;
     const left = Math.min(timeout * 1_000, deadline - Date.now());
     return new AgentTimer(left, () => {
       void agentProcess.kill(new ModelError("upstream_timeout", `${id} execution timed out after ${left} ms`));
@@ -205,16 +180,12 @@ class AcpTurn {
   }
 
   async #open(agent: ClientContext, agentProcess: AgentProcess): Promise<void> {
-    const text = `${this.#config.id} did not open a session in time`;
+    const text = `${this.#task.config.id} did not open a session in time`;
     const late = setTimeout(() => void agentProcess.kill(new ModelError("upstream_timeout", text)), START_TIME);
     try {
       this.#opened = await openSession({
         agent,
-        config: this.#config,
-        setting: this.#setting,
-        cwd: this.#cwd,
-        request: this.#request,
-        prompt: this.#prompt,
+        ...this.#task,
         replayed: () => this.#replayed.size,
         told: (error) => this.#failureOf(error).message,
       });
@@ -228,8 +199,8 @@ class AcpTurn {
   }
 
   #blocks(): ContentBlock[] {
-    const { instructions } = this.#request;
-    const { prompt = this.#prompt } = this.#opened ?? {};
+    const { instructions } = this.#task.request;
+    const { prompt = this.#task.prompt } = this.#opened ?? {};
     const blocks = prompt.parts.map(blockOf);
     // Only a new session has not heard them.
     if (instructions === "" || prompt.session) return blocks;
@@ -244,7 +215,7 @@ class AcpTurn {
     this.#done = true;
     // Its session is on disk only when it has ended.
     await agentProcess.close(PATIENCE);
-    if (this.#signal.aborted || agentProcess.killed) {
+    if (this.#task.signal.aborted || agentProcess.killed) {
       this.#done = false;
       this.#fail(this.#ending(null, null));
       return;

@@ -8,20 +8,13 @@ import { randomUUID } from "node:crypto";
 import type { AgentConfig } from "../types/config.ts";
 import type { Usage } from "../types/item.ts";
 import type { Json, JsonObject } from "../types/json.ts";
-import {
-  type AgentSetting,
-  type AgentVerdict,
-  type Model,
-  ModelError,
-  type ModelEvent,
-  type ModelRequest,
-} from "../types/model.ts";
+import { type AgentVerdict, type Model, ModelError, type ModelEvent } from "../types/model.ts";
 import type { ProcessExit } from "../util/process-tree.ts";
 import * as wire from "./agent-claude-wire.ts";
 import { AgentEvents, AgentTimer } from "./agent-events.ts";
-import { type AgentParts, settingOf } from "./agent-parts.ts";
+import { type AgentParts, type AgentTask, settingOf } from "./agent-parts.ts";
 import { AgentProcess } from "./agent-process.ts";
-import { type AgentPrompt, agentPrompt, withoutSession } from "./agent-prompt.ts";
+import { agentPrompt, withoutSession } from "./agent-prompt.ts";
 import { claudeLists, claudeTool } from "./agent-tools.ts";
 
 const TITLE = "Claude Code";
@@ -43,14 +36,14 @@ export function createClaudeModel(config: AgentConfig, parts: AgentParts): Model
       const setting = settingOf(request);
       const cwd = config.cwd ?? setting.workspace;
       const prompt = agentPrompt(request, key, cwd);
-      const turn = new ClaudeTurn(config, parts, request, setting, cwd, prompt, signal);
+      const task = { config, parts, request, setting, cwd, prompt, signal };
       try {
-        yield* turn.run();
+        yield* new ClaudeTurn(task).run();
       } catch (thrown) {
         // The session was deleted, or never written: the whole path is told instead.
         if (!prompt.session || !(thrown instanceof SessionLost)) throw thrown;
         request.onRetry?.(`${thrown.message}; telling it the whole conversation instead`);
-        yield* new ClaudeTurn(config, parts, request, setting, cwd, withoutSession(request), signal).run();
+        yield* new ClaudeTurn({ ...task, prompt: withoutSession(request) }).run();
       }
     },
   };
@@ -66,13 +59,7 @@ interface Call {
 }
 
 class ClaudeTurn {
-  readonly #config: AgentConfig;
-  readonly #parts: AgentParts;
-  readonly #request: ModelRequest;
-  readonly #setting: AgentSetting;
-  readonly #cwd: string;
-  readonly #prompt: AgentPrompt;
-  readonly #signal: AbortSignal;
+  readonly #task: AgentTask;
   readonly #events = new AgentEvents();
   readonly #calls = new Map<string, Call>();
   readonly #answered = new Set<string>();
@@ -92,40 +79,26 @@ class ClaudeTurn {
   #understood = false;
   #postponed = false;
 
-  constructor(
-    config: AgentConfig,
-    parts: AgentParts,
-    request: ModelRequest,
-    setting: AgentSetting,
-    cwd: string,
-    prompt: AgentPrompt,
-    signal: AbortSignal,
-  ) {
-    this.#config = config;
-    this.#parts = parts;
-    this.#request = request;
-    this.#setting = setting;
-    this.#cwd = cwd;
-    this.#prompt = prompt;
-    this.#signal = signal;
+  constructor(task: AgentTask) {
+    this.#task = task;
     this.#session = randomUUID();
   }
 
   async *run(): AsyncGenerator<ModelEvent> {
-    const { id, maxConcurrent = 4 } = this.#config;
+    const { id, maxConcurrent = 4 } = this.#task.config;
     const agentProcess = await AgentProcess.start({
       id,
       title: TITLE,
       maximum: maxConcurrent,
       command: {
-        command: this.#parts.program(),
+        command: this.#task.parts.program(),
         args: this.#arguments(),
-        env: this.#parts.environment(),
-        cwd: this.#cwd,
+        env: this.#task.parts.environment(),
+        cwd: this.#task.cwd,
       },
-      launch: this.#parts.launch,
-      signal: this.#signal,
-      onWait: (text) => this.#request.onRetry?.(text),
+      launch: this.#task.parts.launch,
+      signal: this.#task.signal,
+      onWait: (text) => this.#task.request.onRetry?.(text),
       onLine: (line) => this.#read(line),
     });
     this.#process = agentProcess;
@@ -134,7 +107,7 @@ class ClaudeTurn {
     agentProcess.send(wire.initialize(this.#instructions()));
     agentProcess.send({
       type: "user",
-      message: { role: "user", content: this.#prompt.parts.map(wire.blockOf) },
+      message: { role: "user", content: this.#task.prompt.parts.map(wire.blockOf) },
       parent_tool_use_id: null,
       session_id: "",
     });
@@ -148,8 +121,8 @@ class ClaudeTurn {
   }
 
   #startTimer(agentProcess: AgentProcess): AgentTimer {
-    const { timeout = Number.POSITIVE_INFINITY } = this.#config;
-    const { deadline = Number.POSITIVE_INFINITY } = this.#request;
+    const { timeout = Number.POSITIVE_INFINITY } = this.#task.config;
+    const { deadline = Number.POSITIVE_INFINITY } = this.#task.request;
     const left = Math.min(timeout * 1_000, deadline - Date.now());
     return new AgentTimer(left, () => {
       const text = `${TITLE} execution timed out after ${durationText(left)}`;
@@ -158,8 +131,8 @@ class ClaudeTurn {
   }
 
   #arguments(): string[] {
-    const { mode, readOnly, skipPermissions } = this.#setting;
-    const { args = [], model, permissionMode } = this.#config;
+    const { mode, readOnly, skipPermissions } = this.#task.setting;
+    const { args = [], model, permissionMode } = this.#task.config;
     const all = ["-p", "--output-format", "stream-json", "--input-format", "stream-json", "--verbose"];
     all.push("--include-partial-messages", "--permission-prompt-tool", "stdio");
     const bound = mode === "plan" || readOnly;
@@ -167,18 +140,18 @@ class ClaudeTurn {
     else if (mode === "auto" && skipPermissions) all.push("--dangerously-skip-permissions");
     else all.push("--permission-mode", permissionMode ?? (mode === "accept-edits" ? "acceptEdits" : "default"));
     if (model !== undefined) all.push("--model", model);
-    const { session } = this.#prompt;
+    const { session } = this.#task.prompt;
     if (session) all.push("--resume", session.session, "--fork-session");
     all.push("--session-id", this.#session);
-    if (this.#request.toolChoice === "none") all.push("--tools", "");
-    const { allowed, disallowed } = claudeLists(this.#setting, this.#config.id);
+    if (this.#task.request.toolChoice === "none") all.push("--tools", "");
+    const { allowed, disallowed } = claudeLists(this.#task.setting, this.#task.config.id);
     for (const name of allowed) all.push("--allowedTools", name);
     for (const name of disallowed) all.push("--disallowedTools", name);
     return [...args, ...all];
   }
 
   #instructions(): string {
-    const { instructions, format } = this.#request;
+    const { instructions, format } = this.#task.request;
     if (!format || format.type === "text") return instructions;
     const shape =
       format.type === "json_schema" ? ` It must fit this JSON Schema: ${JSON.stringify(format.schema)}` : "";
@@ -207,7 +180,7 @@ class ClaudeTurn {
         this.#hear(message);
         break;
       case "retry":
-        this.#request.onRetry?.(message.text);
+        this.#task.request.onRetry?.(message.text);
         break;
       case "results":
         for (const { callId, failed, output } of message.results) this.#settle(callId, failed, output);
@@ -271,8 +244,8 @@ class ClaudeTurn {
     const usage = wire.usageSince(used, this.#told);
     this.#told = used;
     const { index } = call;
-    const tool = claudeTool(name, input, this.#cwd);
-    const agent = { server: this.#config.id, ...tool, usage, raw: this.#raw() };
+    const tool = claudeTool(name, input, this.#task.cwd);
+    const agent = { server: this.#task.config.id, ...tool, usage, raw: this.#raw() };
     this.#events.push({ type: "call", index, callId, name, agent });
     this.#events.push({ type: "call_arguments", index, delta: JSON.stringify(input) });
     return call;
@@ -280,8 +253,8 @@ class ClaudeTurn {
 
   /** Where it can be taken up again. */
   #raw(): Json {
-    const { count, covers } = this.#prompt;
-    return { session: this.#session, cwd: this.#cwd, count, covers };
+    const { count, covers } = this.#task.prompt;
+    return { session: this.#session, cwd: this.#task.cwd, count, covers };
   }
 
   #settle(callId: string, failed: boolean, output: string): void {
@@ -343,13 +316,13 @@ class ClaudeTurn {
   #failure({ exitCode, signalName }: ProcessExit): ModelError | undefined {
     const { killed, stderr = "" } = this.#process ?? {};
     const partial = this.#events.begun;
-    if (this.#signal.aborted) return new ModelError("cancelled", "the model call was cancelled", { partial });
+    if (this.#task.signal.aborted) return new ModelError("cancelled", "the model call was cancelled", { partial });
     if (killed) return killed;
     const result = this.#result;
     if (result && (!result.failed || this.#postponed)) return undefined;
     const said = [stderr, ...(result?.errors ?? []), result?.text ?? ""].filter((text) => text !== "");
     const why = [...new Set(said)].join("\n").slice(-4_000);
-    if (this.#prompt.session && !partial && /No conversation found|not a UUID|session ID/i.test(why)) {
+    if (this.#task.prompt.session && !partial && /No conversation found|not a UUID|session ID/i.test(why)) {
       return new SessionLost("upstream_failed", why.split("\n")[0] ?? "");
     }
     if (exitCode !== 0 || result) {

@@ -8,6 +8,7 @@ import { resolve } from "node:path";
 import type { PermissionMode } from "../../types/response.ts";
 import type { AppFlags } from "./app-flags.ts";
 import type { CommandContext } from "./context.ts";
+import { untilClosed } from "./stop-signal.ts";
 import { startTurn } from "./turn.ts";
 
 declare const ROTUNDA_VERSION: string;
@@ -17,8 +18,6 @@ export interface AcpCommandOptions extends Pick<AppFlags, "config" | "model"> {
   agent?: string;
   mode?: PermissionMode;
 }
-
-const EXIT_CODES = { SIGINT: 130, SIGTERM: 143, SIGHUP: 143 } as const;
 
 export async function acp(context: CommandContext, options: AcpCommandOptions): Promise<number> {
   const { config, model, agent: profile, mode: permissions } = options;
@@ -41,14 +40,5 @@ export async function acp(context: CommandContext, options: AcpCommandOptions): 
     ...(configuration !== undefined && { configuration }),
   });
   if (process.stdin.isTTY) context.streams.err("An editor starts this command and speaks to it: see docs/acp.md\n");
-  let exitCode = 0;
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-    process.on(signal, () => {
-      if (exitCode !== 0) process.exit(EXIT_CODES[signal]);
-      exitCode = EXIT_CODES[signal];
-      door.close();
-    });
-  }
-  await door.closed;
-  return exitCode;
+  return untilClosed(door);
 }

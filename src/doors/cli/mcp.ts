@@ -11,6 +11,7 @@ import { readServerFile } from "../../util/server-file.ts";
 import { visible } from "../../util/text.ts";
 import type { AppFlags } from "./app-flags.ts";
 import type { CommandContext } from "./context.ts";
+import { untilClosed } from "./stop-signal.ts";
 import { startTurn } from "./turn.ts";
 
 declare const ROTUNDA_VERSION: string;
@@ -21,8 +22,6 @@ export interface McpCommandOptions extends Pick<AppFlags, "config"> {
   oldNames?: boolean;
   verbose?: boolean;
 }
-
-const EXIT_CODES = { SIGINT: 130, SIGTERM: 143, SIGHUP: 143 } as const;
 
 export async function mcp(context: CommandContext, options: McpCommandOptions): Promise<number> {
   const { environment, streams } = context;
@@ -41,16 +40,7 @@ export async function mcp(context: CommandContext, options: McpCommandOptions): 
     },
   });
   if (process.stdin.isTTY) streams.err("An MCP client starts this command and speaks to it: see docs/mcp.md\n");
-  let exitCode = 0;
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-    process.on(signal, () => {
-      if (exitCode !== 0) process.exit(EXIT_CODES[signal]);
-      exitCode = EXIT_CODES[signal];
-      door.close();
-    });
-  }
-  await door.closed;
-  return exitCode;
+  return untilClosed(door);
 }
 
 /** Whoever starts this command holds the machine. */

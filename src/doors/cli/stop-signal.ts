@@ -1,4 +1,4 @@
-/** The signals that end a server or a worker. Invariant: the first lets what runs come to its end, the second ends at once. */
+/** The signals that end a server, a worker or a door on stdio. Invariant: the first lets what runs come to its end, the second ends at once. */
 
 /** Listens from the beginning: a signal that comes while the server starts is not lost. */
 export function stopSignal(seconds: number): { first: Promise<void> } {
@@ -13,4 +13,20 @@ export function stopSignal(seconds: number): { first: Promise<void> } {
   };
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal);
   return { first };
+}
+
+const EXIT_CODES = { SIGINT: 130, SIGTERM: 143, SIGHUP: 143 } as const;
+
+/** A door on stdio, until whoever speaks to it is gone or a signal comes. Returns the exit code: 0, or the signal's. */
+export async function untilClosed(door: { closed: Promise<void>; close(): void }): Promise<number> {
+  let exitCode = 0;
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+    process.on(signal, () => {
+      if (exitCode !== 0) process.exit(EXIT_CODES[signal]);
+      exitCode = EXIT_CODES[signal];
+      door.close();
+    });
+  }
+  await door.closed;
+  return exitCode;
 }
