@@ -154,13 +154,13 @@ function __rotunda_is
     set -l typed (commandline -opc)
     set -e typed[1]
     for word in $typed
-        if contains -- (string join ' ' $found $word) ${paths(entries)
+        if contains -- (string join -- ' ' $found $word) ${paths(entries)
           .map((path) => quoted(path))
           .join(" ")}
             set -a found $word
         end
     end
-    set -l here (string join ' ' $found)
+    set -l here (string join -- ' ' $found)
     test "$here" = "$argv[1]"
 end
 ${lines.join("\n")}
