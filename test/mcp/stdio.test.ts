@@ -96,6 +96,23 @@ test("B2 G3 P15: the turn runs in a server that is started for it, and outlives 
   expect(alive(serverOf(at).pid)).toBe(true);
 });
 
+test.each(["legacy", "auto"] as const)(
+  "G5 a client of %s answers a question of a turn in the server, and gets the end",
+  async (era) => {
+    const at = await place(({ body }) =>
+      (body as { messages: { role: string }[] }).messages.at(-1)?.role === "tool"
+        ? { text: "it is written" }
+        : { calls: [{ name: "write", arguments: { file_path: "out.txt", content: "x\n" } }] },
+    );
+    const onQuestion = () => ({ action: "accept", content: { decision: "allow once" } }) as const;
+    const { client } = await connect(at, [], { era, onQuestion });
+    for (let turn = 0; turn < 3; turn++) {
+      const { text } = await call(client, "ask", { prompt: "write it" });
+      expect(text).toMatch(/^it is written\n\nResponse ID: resp_/);
+    }
+  },
+);
+
 test("several editors that begin at once share one server", async () => {
   const at = await place(() => ({ text: "yes" }));
   const clients = await Promise.all([1, 2, 3].map(() => connect(at)));

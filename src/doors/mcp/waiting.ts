@@ -18,6 +18,8 @@ import type { Call } from "./call.ts";
 export const PATIENCE = { silent: 50, told: 280 } as const;
 /** Milliseconds between two signs of life. */
 const SIGN = 5_000;
+/** Milliseconds between two looks at a response that has its answer and does not go on yet. */
+const LOOK = 50;
 
 export type Outcome =
   | { kind: "ended"; response: FullResponse }
@@ -72,6 +74,11 @@ async function follow(id: string, { app, call, caller, asking }: WaitOptions, un
     if (!node || call.signal.aborted) return { kind: "running", since: response.createdAt };
     const approvals = await questionsOf(app, id);
     const [first] = approvals;
+    if (!first && !response.error && performance.now() < until) {
+      // It was answered just now, and the process that runs it has not taken that up yet.
+      await sleep(LOOK);
+      continue;
+    }
     if (!first || !asking) return { kind: "waiting", approvals };
     const asked = await asking(first, until - performance.now());
     if (asked === "comes again") return { kind: "ask", approval: first };
