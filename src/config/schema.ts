@@ -6,6 +6,7 @@
  */
 import { z } from "zod";
 import { budgetFor } from "../types/budget.ts";
+import { outboxEvents } from "../types/outbox.ts";
 import { keepPattern } from "../util/duration.ts";
 import { isRule } from "../util/path-pattern.ts";
 
@@ -174,7 +175,13 @@ const httpServer = z.strictObject({
   bodyLimit: positive.optional().describe("Bytes of a request's body"),
   profile: z.string().optional().describe("Default profile of the HTTP doors"),
   webhooks: z
-    .array(z.strictObject({ url: z.string().min(1), secret: z.string().min(1), events: strings.optional() }))
+    .array(
+      z.strictObject({
+        url: z.string().min(1),
+        secret: z.string().min(1),
+        events: z.array(z.enum(outboxEvents)).optional(),
+      }),
+    )
     .optional(),
   notify: z.string().optional().describe("Shell command that is run when a response waits or ends"),
   allowRemoteAdmin: z.boolean().optional(),

@@ -319,6 +319,8 @@ class Schedule {
       output: text,
     });
     if (hooked.output !== undefined) text = redact(hooked.output);
+    // Whoever has put other words in the place of a result has not seen its images.
+    else if (result.images) entry.meta = { ...entry.meta, images: result.images };
     const clipped = clip(text, this.#parts.toolOutputLimit, shortId(entry.item.id));
     entry.meta = { ...entry.meta, duration };
     if (clipped.wholeLength !== undefined) {

@@ -37,7 +37,10 @@ function factsOf({ entries, ended }: HistoryNode): Facts {
   let facts = known.get(entries);
   if (!facts) {
     const made = entries.filter(({ meta }) => meta.compaction);
-    const characters = entries.reduce((sum, { item, meta }) => (meta.compaction ? sum : sum + sizeOf(item)), 0);
+    const characters = entries.reduce(
+      (sum, { item, meta }) => (meta.compaction ? sum : sum + sizeOf(item) + IMAGE * (meta.images?.length ?? 0)),
+      0,
+    );
     facts = { made, count: entries.length - made.length, characters };
     if (ended) known.set(entries, facts);
   }

@@ -87,8 +87,9 @@ export class History {
 
 function sizeOf(entries: readonly Entry[]): number {
   let size = 0;
-  for (const { item } of entries) {
+  for (const { item, meta } of entries) {
     size += 200;
+    for (const image of meta.images ?? []) size += image.image_url.length;
     if (item.type === "message" || item.type === "reasoning") {
       for (const part of item.content) {
         size += part.type === "input_image" ? part.image_url.length : "text" in part ? part.text.length : 0;

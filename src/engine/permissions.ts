@@ -65,6 +65,8 @@ const OUTSIDE =
 /** Why it asks about a command that no pattern can be held against. */
 export const UNREADABLE_COMMAND = "the command line cannot be parsed, and there are rules about commands";
 
+const THROWS_AWAY = "it deletes folders, or what version control has not kept";
+
 const NO_WALL: Verdict = {
   effect: "deny",
   why: "there is no sandbox here that could make it read-only",
@@ -160,8 +162,12 @@ async function byShell(
   question: Question,
   verdict: (effect: Verdict["effect"], why: string) => Verdict,
 ): Promise<Verdict> {
-  const { mode, sandbox } = question;
-  if ((await sandbox()) !== "none") return verdict("allow", mode === "auto" ? "mode auto" : "it runs in the sandbox");
+  const { mode, sandbox, subject, readOnly } = question;
+  if ((await sandbox()) !== "none") {
+    const writes = mode !== "plan" && !readOnly;
+    if (mode !== "auto" && writes && subject.throwsAway) return verdict("ask", THROWS_AWAY);
+    return verdict("allow", mode === "auto" ? "mode auto" : "it runs in the sandbox");
+  }
   if (mode === "plan") return NO_WALL;
   return verdict("ask", "there is no sandbox on this machine");
 }

@@ -12,7 +12,7 @@ import { describeChange } from "./changes.ts";
 import { Circuit } from "./circuit.ts";
 import { featuresOf } from "./client-features.ts";
 import type { ListedTool } from "./definitions.ts";
-import { FailureMemory } from "./failure-memory.ts";
+import { FailureMemory, type FailureTimes } from "./failure-memory.ts";
 import { CallFailure, describe, orCancelled } from "./failures.ts";
 import { FirstListing } from "./first-listing.ts";
 import type { HubEnvironment, ServerInfo, ServerState } from "./hub-types.ts";
@@ -222,9 +222,9 @@ export class Connection {
         throw new CallFailure("refused", need.message, { cause: error, needsLogin: true });
       }
       const { startFailure } = await import("./start-failure.ts");
-      const { text, waited } = startFailure(error, this.config, clock.now() - began, this.#process?.stderr ?? "");
+      const { text, ...times } = startFailure(error, this.config, clock.now() - began, this.#process?.stderr ?? "");
       const why = this.#scrub(text);
-      this.#fail(why, why, waited);
+      this.#fail(why, why, times);
       throw new CallFailure("not_run", why);
     }
   }
@@ -319,12 +319,11 @@ export class Connection {
     this.#waitForLogin(why);
   }
 
-  /** `waited`: seconds for which it was silent. */
-  #fail(why: string, told = this.#explain(visible(why)), waited?: number): void {
+  #fail(why: string, told = this.#explain(visible(why)), times: FailureTimes = {}): void {
     if (this.#lifetime.signal.aborted) return;
     this.#failed = true;
     this.#error = this.#scrub(visible(why));
-    this.#memory.note(this.#error, waited);
+    this.#memory.note(this.#error, times);
     this.#circuit.fail(this.#environment.clock.now(), this.#process?.flooded ?? false);
     this.#say("warn", `MCP server ${this.config.name} failed: ${told}`);
     this.#scheduleReconnect();

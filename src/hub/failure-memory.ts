@@ -1,7 +1,7 @@
 /**
  * Failure memory: how a server failed lately, remembered for the next process beside its list of tools.
  *
- * Format: `<stateDir>/hub/<key of the manifest>.failed.json`, mode 0600: `{at, why, waited}`.
+ * Format: `<stateDir>/hub/<key of the manifest>.failed.json`, mode 0600: `{at, why, waited, took}`.
  * Invariant: it is a help and no more: what cannot be read or written, and what is older than ten minutes, counts as
  * absent. The file is read at most once, and not where nobody asks.
  */
@@ -18,7 +18,11 @@ export interface RememberedFailure {
   why: string;
   /** Seconds for which an answer was waited for in vain; absent where it failed by itself. */
   waited?: number;
+  /** Seconds until it failed by itself; absent where that was soon. */
+  took?: number;
 }
+
+export type FailureTimes = Pick<RememberedFailure, "waited" | "took">;
 
 export class FailureMemory {
   readonly #directory: string;
@@ -45,16 +49,17 @@ export class FailureMemory {
   #read(): RememberedFailure | undefined {
     try {
       const read = JSON.parse(readFileSync(this.#path, "utf8")) as Partial<RememberedFailure> | null;
-      const { at, why, waited } = read ?? {};
+      const { at, why, waited, took } = read ?? {};
       if (typeof at !== "number" || typeof why !== "string") return undefined;
-      return { at, why, ...(typeof waited === "number" && { waited }) };
+      const times = { ...(typeof waited === "number" && { waited }), ...(typeof took === "number" && { took }) };
+      return { at, why, ...times };
     } catch {
       return undefined;
     }
   }
 
-  note(why: string, waited: number | undefined): void {
-    const failure = { at: this.#now(), why, ...(waited !== undefined && { waited }) };
+  note(why: string, times: FailureTimes = {}): void {
+    const failure = { at: this.#now(), why, ...times };
     this.#failure = failure;
     if (!this.#keeps) return;
     try {

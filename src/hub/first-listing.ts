@@ -5,7 +5,7 @@
  * was waited for in vain a moment ago is not waited for again, unless by whoever wants it and no other.
  */
 import type { ServerConfig } from "../types/config.ts";
-import type { FailureMemory } from "./failure-memory.ts";
+import type { FailureMemory, RememberedFailure } from "./failure-memory.ts";
 import { settledWithin } from "./failures.ts";
 import type { HubClock } from "./hub-types.ts";
 
@@ -13,6 +13,8 @@ import type { HubClock } from "./hub-types.ts";
 const SILENCE = 2_000;
 /** Seconds. */
 const PATIENCE = 10;
+/** Milliseconds in which what failed by itself will hardly have been mended. */
+const SOON = 2 * 60_000;
 
 export interface FirstListingParts {
   config: ServerConfig;
@@ -52,10 +54,11 @@ export class FirstListing {
     const limit = startTimeout * 1000 - (clock.now() - openedAt);
     if (limit <= 0) return;
     const before = memory.recent;
-    if (!only && before?.waited !== undefined && before.waited >= startTimeout) {
+    const how = before && !only ? this.#inVain(before, startTimeout) : undefined;
+    if (before && how !== undefined) {
       const seconds = Math.max(1, Math.round((clock.now() - before.at) / 1000));
       const ago = seconds < 90 ? `${seconds} s` : `${Math.round(seconds / 60)} minutes`;
-      this.#goOn(`did not answer in time ${ago} ago and is started in the background`);
+      this.#goOn(`${how} ${ago} ago and is started in the background`);
       return;
     }
     let settled = false;
@@ -72,8 +75,15 @@ export class FirstListing {
       await settledWithin(opening, limit - early, clock, signal);
       if (settled || signal?.aborted) return;
     }
-    if (this.#late === undefined) memory.note(explain(`it did not answer within ${startTimeout} s`), startTimeout);
+    if (this.#late === undefined)
+      memory.note(explain(`it did not answer within ${startTimeout} s`), { waited: startTimeout });
     this.#goOn(`has not answered within ${startTimeout} s`);
+  }
+
+  /** How it failed where waiting for it was of no use lately, and would be of none now. */
+  #inVain({ at, waited = 0, took }: RememberedFailure, startTimeout: number): string | undefined {
+    if (waited >= startTimeout) return "did not answer in time";
+    return took !== undefined && this.#parts.clock.now() - at < SOON ? "failed" : undefined;
   }
 
   #goOn(why: string): void {

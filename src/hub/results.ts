@@ -1,11 +1,13 @@
 /**
  * Results: what a server answered to a call → what the model reads.
  *
- * Invariant: the text is never empty and holds no base64; whatever the answer looks like, reading it does not
+ * Invariant: the text is never empty and holds no base64: images stand beside it; whatever the answer looks like, reading it does not
  * throw: an answer of the wrong shape is an error result.
  */
+import type { InputImage } from "../types/item.ts";
 import type { Json, JsonObject } from "../types/json.ts";
 import type { ToolResult } from "../types/tool.ts";
+import { imageOf, MAX_IMAGES } from "../util/images.ts";
 import { MAX_DEPTH } from "../util/limits.ts";
 import { isObject } from "./definitions.ts";
 
@@ -18,9 +20,12 @@ export function readResult(raw: unknown, server: string): ToolResult {
   if (content === undefined && structured === undefined) return wrongShape(server, "it has no content");
   const blocks = content ?? [];
   const lines: string[] = [];
+  const images: InputImage[] = [];
   for (const block of blocks) {
     if (!isObject(block) || typeof block.type !== "string") return wrongShape(server, "a content block has no type");
     lines.push(readBlock(block));
+    const image = imageIn(block);
+    if (image && images.length < MAX_IMAGES) images.push(image);
   }
   const kept = structured !== undefined && withinDepth(structured) ? structured : undefined;
   const hasText = blocks.some((block) => isObject(block) && block.type === "text");
@@ -30,6 +35,7 @@ export function readResult(raw: unknown, server: string): ToolResult {
     text: text === "" ? "(no output)" : text,
     ...(isError === true ? { isError: true } : {}),
     ...(kept === undefined ? {} : { structured: kept }),
+    ...(images.length > 0 && { images }),
   };
 }
 
@@ -60,6 +66,14 @@ function readBlock(block: Record<string, Json | undefined>): string {
     default:
       return withinDepth(block) ? JSON.stringify(block) : `[${String(block.type)}]`;
   }
+}
+
+/** The image of a block, if it is one that models take. */
+function imageIn(block: Record<string, Json | undefined>): InputImage | undefined {
+  const resource = block.type === "resource" && isObject(block.resource) ? block.resource : undefined;
+  const data = block.type === "image" ? block.data : resource?.blob;
+  const media = block.type === "image" ? block.mimeType : resource?.mimeType;
+  return typeof data === "string" && typeof media === "string" ? imageOf(media, data) : undefined;
 }
 
 function readResource(resource: Json | undefined): string {

@@ -9,6 +9,8 @@ import { describe } from "./failures.ts";
 
 const SHOWN_LINES = 5;
 const SHOWN_CHARACTERS = 500;
+/** Milliseconds that nobody minds. */
+const NOTICED = 1_000;
 /** Characters of stderr in which the line that says most is looked for. */
 const SEARCHED = 4_000;
 
@@ -40,20 +42,25 @@ export interface StartFailure {
   text: string;
   /** Seconds, where nothing came for so long. */
   waited?: number;
+  /** Seconds until it failed by itself, where somebody may have waited for it. */
+  took?: number;
 }
 
 /** `milliseconds`: how long the attempt took. `stderr`: all that is kept of it. */
 export function startFailure(error: unknown, config: ServerConfig, milliseconds: number, stderr: string): StartFailure {
+  const took = milliseconds > NOTICED ? { took: milliseconds / 1000 } : {};
   const seconds = Math.max(1, Math.round(milliseconds / 1000));
   if (isTimeout(error)) return { text: silence(config, seconds, stderr), waited: seconds };
-  if (config.transport === "http") return { text: unreachable(error, config) };
-  const why = error instanceof Error && error.message.startsWith("the program ") ? error.message : describe(error);
+  if (config.transport === "http") return { text: unreachable(error, config), ...took };
+  const said = error instanceof Error && error.message.startsWith("the program ") ? error.message : describe(error);
+  // What could not be written to it comes before the news of its end.
+  const why = said.includes("no longer reads") ? "the program ended before it answered" : said;
   const line = tellingLine(stderr);
   // Within a sandbox it is a shell that does not find it.
   const { command = "" } = config;
-  if (why.includes("exit code 127") && line.endsWith(`${command}: not found`))
+  if (/exit code 127|ended before/.test(why) && line.endsWith(`${command}: not found`))
     return { text: `command not found: ${command}` };
-  return { text: line === "" ? why : `${why}: ${line}` };
+  return { text: line === "" ? why : `${why}: ${line}`, ...took };
 }
 
 function isTimeout(error: unknown): boolean {

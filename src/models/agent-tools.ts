@@ -8,7 +8,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import type { JsonObject } from "../types/json.ts";
 import type { AgentSetting } from "../types/model.ts";
 import type { Access, CallSubject } from "../types/tool.ts";
-import { simpleCommands } from "../util/shell.ts";
+import { shellSubject } from "../util/shell-subject.ts";
 import { matchesList } from "../util/text.ts";
 import { isWithin } from "../util/workspace-path.ts";
 
@@ -66,7 +66,7 @@ function subjectOf(
   shell: boolean,
   workspace: string,
 ): CallSubject | undefined {
-  if (shell) return { commands: typeof input.command === "string" ? simpleCommands(input.command) : null };
+  if (shell) return shellSubject(input.command);
   if (path !== undefined) return pathsSubject([String(input[path] ?? workspace)], workspace);
   return typeof input.url === "string" ? { url: input.url } : undefined;
 }

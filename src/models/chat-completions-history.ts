@@ -6,10 +6,10 @@
  * arguments that parse. An ended node is serialised once for each model: its text is kept by the identity of
  * its entries, so the cost of a turn does not grow with the turns before it.
  */
-import type { Entry, InputFile, Item, McpCallItem, MessageItem } from "../types/item.ts";
+import type { Entry, InputFile, InputImage, Item, McpCallItem, MessageItem } from "../types/item.ts";
 import type { JsonObject } from "../types/json.ts";
 import type { HistoryNode } from "../types/model.ts";
-import { textOfFile, textOfPart } from "../util/content-text.ts";
+import { BESIDE, textOfFile, textOfPart } from "../util/content-text.ts";
 import { jsonDepth, MAX_DEPTH } from "../util/limits.ts";
 import { flatName } from "../util/text.ts";
 
@@ -22,6 +22,8 @@ export interface HistoryOptions {
   reasoningBack: ReasoningBack;
   /** Call ids of exactly nine letters and digits (Mistral). */
   shortCallIds: boolean;
+  /** Images of tool results are told, in a user message behind the results: no endpoint takes them inside. */
+  toolImages: boolean;
 }
 
 export interface RenderedHistory {
@@ -37,6 +39,7 @@ interface OpenCall {
   clientId: string | null;
   /** JSON of the output; null: not known yet. */
   output: string | null;
+  images: readonly InputImage[];
 }
 
 interface UserPart {
@@ -114,12 +117,22 @@ function pathIds(fragment: Fragment): Set<string> {
 /** What is still open at the end of the history, closed. */
 function closeFragment(fragment: Fragment): string {
   const calls = fragment.calls.map(renderOutput);
-  const user = renderUser(fragment.user);
+  const user = renderUser([...imagesOf(fragment.calls), ...fragment.user]);
   return (user === "" ? calls : [...calls, user]).join(",");
 }
 
 function renderOutput(call: OpenCall): string {
   return `{"role":"tool","tool_call_id":"${call.id}","content":${call.output ?? '"no output was given"'}}`;
+}
+
+function imagesOf(calls: readonly OpenCall[]): UserPart[] {
+  const images = calls.flatMap((call) => call.images.map(imagePart));
+  return images.length === 0 ? [] : [{ type: "text", value: BESIDE }, ...images];
+}
+
+function imagePart({ image_url: url, detail }: InputImage): UserPart {
+  const image = { url, ...(detail ? { detail } : {}) };
+  return { type: "json", value: JSON.stringify({ type: "image_url", image_url: image }) };
 }
 
 function renderUser(parts: UserPart[]): string {
@@ -204,10 +217,8 @@ class FragmentBuilder {
     else {
       this.#beginUser();
       for (const part of item.content) {
-        if (part.type === "input_image") {
-          const image = { url: part.image_url, ...(part.detail ? { detail: part.detail } : {}) };
-          this.#user.push({ type: "json", value: JSON.stringify({ type: "image_url", image_url: image }) });
-        } else if (part.type === "input_file") this.#pushFile(part);
+        if (part.type === "input_image") this.#user.push(imagePart(part));
+        else if (part.type === "input_file") this.#pushFile(part);
         else this.#pushText(textOfPart(part));
       }
     }
@@ -288,7 +299,12 @@ class FragmentBuilder {
     const item = entry.item as Extract<Item, { type: "mcp_call" | "function_call" }>;
     const clientId = item.type === "function_call" ? item.call_id : null;
     const id = this.#chooseId([entry.meta.callId, clientId, item.id]);
-    this.#calls.push({ id, clientId, output: item.type === "mcp_call" ? quote(item, outputOf(item)) : null });
+    this.#calls.push({
+      id,
+      clientId,
+      output: item.type === "mcp_call" ? quote(item, outputOf(item)) : null,
+      images: (this.#options.toolImages && entry.meta.images) || [],
+    });
     const named = item.type === "function_call" && item.namespace ? flatName(item.namespace, item.name) : item.name;
     const name = (entry.meta.tool ?? named).replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 64) || "unknown";
     const given = (raw?.call_fields as JsonObject | undefined)?.[String(number)];
@@ -317,6 +333,7 @@ class FragmentBuilder {
 
   #endCalls(): void {
     for (const call of this.#calls) this.#messages.push(renderOutput(call));
+    this.#user.push(...imagesOf(this.#calls));
     this.#calls = [];
   }
 }

@@ -9,7 +9,7 @@ import type { ModelConfig } from "../types/config.ts";
 import type { ModelRequest, ToolDefinition } from "../types/model.ts";
 import type { TextFormat } from "../types/response.ts";
 import { HistoryRenderer, type ReasoningBack } from "./chat-completions-history.ts";
-import type { Complaint } from "./upstream-error.ts";
+import { type Complaint, isAboutImages } from "./upstream-error.ts";
 
 /** Fields that an answer can do without. */
 const optionalFields = [
@@ -41,6 +41,7 @@ export class RequestRenderer {
   #maxTokens: "max_tokens" | "max_completion_tokens";
   #reasoningBack: ReasoningBack = "own";
   #shortCallIds: boolean;
+  #toolImages = true;
   #history: HistoryRenderer;
   #lastSystem = "";
   #lastSystemJson = "";
@@ -58,7 +59,8 @@ export class RequestRenderer {
 
   #newHistory(): HistoryRenderer {
     const reasoningBack = this.#reasoningBack;
-    return new HistoryRenderer({ key: this.#key, reasoningBack, shortCallIds: this.#shortCallIds });
+    const [shortCallIds, toolImages] = [this.#shortCallIds, this.#toolImages];
+    return new HistoryRenderer({ key: this.#key, reasoningBack, shortCallIds, toolImages });
   }
 
   /** The body as JSON text. */
@@ -141,6 +143,7 @@ export class RequestRenderer {
       this.#learnAboutReasoning(said, refused) ||
       this.#learnAboutMaxTokens(said, refused, request) ||
       this.#learnAboutCallIds(said) ||
+      this.#learnAboutImages(said, request) ||
       this.#learnAboutFields(complaint, said, refused, request)
     );
   }
@@ -169,6 +172,15 @@ export class RequestRenderer {
   #learnAboutCallIds(said: string): boolean {
     if (this.#shortCallIds || !/tool.?call.?id/i.test(said) || !/length of 9|a-z, A-Z, 0-9/.test(said)) return false;
     this.#shortCallIds = true;
+    this.#history = this.#newHistory();
+    return true;
+  }
+
+  /** A model that sees nothing is told of a tool's images by their names alone. */
+  #learnAboutImages(said: string, { history }: ModelRequest): boolean {
+    if (!this.#toolImages || !isAboutImages(said)) return false;
+    if (!history.some(({ entries }) => entries.some(({ meta }) => meta.images))) return false;
+    this.#toolImages = false;
     this.#history = this.#newHistory();
     return true;
   }

@@ -184,6 +184,8 @@ export function statusError(
   const retryAfter = readRetryAfter(headers, now);
   const told = headers["x-should-retry"];
   const repeatable = told === "true" || (told !== "false" && repeatableStatus(status));
+  // Who cannot see says so with any of these (llama.cpp 500, OpenRouter 404).
+  const seen = isAboutImages(complaint.message) ? { complaint } : {};
   const base = { status, repeatable, ...(retryAfter === undefined ? {} : { retryAfter }) };
   if (status === 401 || status === 403)
     return new UpstreamError("upstream_auth", message, {
@@ -199,6 +201,7 @@ export function statusError(
   if (status === 404)
     return new UpstreamError("upstream_model_not_found", message, {
       status,
+      ...seen,
       remedy: `Check the model name "${asked.model}" and baseUrl ${asked.baseUrl}.`,
     });
   if (status === 402 || (status === 429 && quotaWords.test(`${complaint.code} ${complaint.message}`)))
@@ -218,6 +221,7 @@ export function statusError(
   if (status >= 500 || status === 409)
     return new UpstreamError("upstream_failed", message, {
       ...base,
+      ...seen,
       remedy: "Try again later, or set a fallback model.",
     });
   return new UpstreamError("upstream_bad_request", message, {
@@ -225,6 +229,11 @@ export function statusError(
     complaint,
     remedy: "The endpoint refused the request: see its reason, and the model's settings in the configuration.",
   });
+}
+
+/** Whether an endpoint complains of images. */
+export function isAboutImages(said: string): boolean {
+  return /\bimages?\b|image_url|multi-?modal|vision|mmproj/i.test(said);
 }
 
 function isContextLength(complaint: Complaint): boolean {

@@ -10,7 +10,7 @@ import type { Json, JsonObject } from "../types/json.ts";
 import type { ManagedProfile, ManagedProfiles } from "../types/settings.ts";
 import type { Access, Tool, ToolContext, ToolResult } from "../types/tool.ts";
 import type { RunOutcome } from "../util/process-tree.ts";
-import { simpleCommands } from "../util/shell.ts";
+import { shellSubject } from "../util/shell-subject.ts";
 import { type BashOptions, execute } from "./bash.ts";
 import { answering, filledText, InputError, optionalInteger } from "./input.ts";
 
@@ -168,7 +168,7 @@ function systemTools(options: AdminOptions): Tool[] {
       },
       required: ["command"],
       subject: async (input) => {
-        return { commands: typeof input.command === "string" ? simpleCommands(input.command) : null };
+        return shellSubject(input.command);
       },
       run: (input, context) => executeCommand(input, context, options),
     }),

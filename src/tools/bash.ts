@@ -9,7 +9,7 @@ import { dirname } from "node:path";
 import type { Tool, ToolContext, ToolResult } from "../types/tool.ts";
 import { type RunOutcome, runProcess } from "../util/process-tree.ts";
 import { childEnvironment, type Sandbox, type SandboxedCommand } from "../util/sandbox.ts";
-import { simpleCommands } from "../util/shell.ts";
+import { shellSubject } from "../util/shell-subject.ts";
 import { guardedNote } from "./guarded-note.ts";
 import { hiddenFiles } from "./hidden-files.ts";
 import { answering, failure, filledText, InputError, optionalInteger } from "./input.ts";
@@ -53,9 +53,7 @@ export function createBashTool(options: BashOptions): Tool {
       required: ["command"],
       additionalProperties: false,
     },
-    subject: async (input) => {
-      return { commands: typeof input.command === "string" ? simpleCommands(input.command) : null };
-    },
+    subject: async ({ command }) => shellSubject(command),
     run: answering(async (input, context) => {
       const command = filledText(input, "command");
       const timeout = optionalInteger(input, "timeout", 1) ?? DEFAULT_TIMEOUT;

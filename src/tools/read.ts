@@ -1,12 +1,14 @@
 /**
- * read: up to eight text files of the workspace in one call, whole or by lines.
+ * read: up to eight files of the workspace in one call, text whole or by lines, and images.
  *
  * Invariant: only regular files inside the workspace are read, each at most `MAX_BYTES` at a time; a file that
  * cannot be read does not spoil the others.
  */
 import type { FileHandle } from "node:fs/promises";
+import type { InputImage } from "../types/item.ts";
 import type { JsonObject } from "../types/json.ts";
 import type { Tool } from "../types/tool.ts";
+import { imageKind, imageOf, MAX_IMAGE_BYTES } from "../util/images.ts";
 import { matchesPath } from "../util/path-pattern.ts";
 import { openInside, resolveInWorkspace } from "../util/workspace-path.ts";
 import {
@@ -34,6 +36,7 @@ interface Part {
   text: string;
   /** Absent: the file was not asked for by lines. */
   range?: { first: number; last: number; count: number };
+  image?: InputImage;
 }
 
 export const readTool: Tool = {
@@ -41,7 +44,7 @@ export const readTool: Tool = {
   server: "rotunda",
   serverName: "read",
   description:
-    "Reads text files of the workspace: up to 8 in one call, each whole or by lines. Line numbers begin at 1; `from` alone reads to the end, `to` alone from the beginning.",
+    "Reads text files and images (PNG, JPEG, GIF, WebP) of the workspace: up to 8 in one call, text whole or by lines. Line numbers begin at 1; `from` alone reads to the end, `to` alone from the beginning.",
   access: "read",
   confined: true,
   repeatable: true,
@@ -91,14 +94,16 @@ export const readTool: Tool = {
     if (sections.length === 1 && only) {
       if (only.error !== undefined) return failure(only.error);
       const title = only.range === undefined ? "" : `File: ${only.path} ${only.range}\n`;
-      return { text: title + only.text };
+      return { text: title + only.text, ...(only.image && { images: [only.image] }) };
     }
     const blocks = sections.map((section, index) => {
       const range = section.range === undefined ? "" : ` ${section.range}`;
       return `=== File ${index + 1}/${sections.length}: ${section.path}${range} ===\n${section.error ?? section.text}`;
     });
     const text = blocks.map((block) => (block.endsWith("\n") ? block : `${block}\n`)).join("\n");
-    return sections.every(({ error }) => error !== undefined) ? failure(text) : { text };
+    const images = sections.flatMap(({ image }) => image ?? []);
+    if (sections.every(({ error }) => error !== undefined)) return failure(text);
+    return { text, ...(images.length > 0 && { images }) };
   }),
 };
 
@@ -113,6 +118,7 @@ interface Section {
   text: string;
   range?: string;
   error?: string;
+  image?: InputImage;
 }
 
 async function readOne(
@@ -129,7 +135,8 @@ async function readOne(
       if (hidden.some((pattern) => matchesPath(pattern, real, workspace)))
         throw new InputError("a rule forbids to read it");
       const part = await readPart(handle, stats.size, wanted);
-      if (!part.range) return { path: wanted.path, text: part.text };
+      const { image } = part;
+      if (!part.range) return { path: wanted.path, text: part.text, ...(image && { image }) };
       const { first, last, count } = part.range;
       return { path: wanted.path, text: part.text, range: `(lines ${first}-${last}, returned ${count} lines)` };
     } finally {
@@ -156,6 +163,10 @@ async function readPart(handle: FileHandle, size: number, { from, to }: Wanted):
     throw new InputError(`the file has ${size} bytes; read a part of it with from and to, or search it with grep`);
   }
   const bytes = await handle.readFile();
+  const kind = imageKind(bytes);
+  const image = kind && imageOf(kind, bytes.toString("base64"));
+  if (image) return { text: `[Image: ${kind}, ${bytes.length} bytes]`, image };
+  if (kind) throw new InputError(`is an image of ${bytes.length} bytes; models take at most ${MAX_IMAGE_BYTES}`);
   refuseBinary(bytes);
   const text = bytes.toString("utf8");
   return { text: text === "" ? "(the file is empty)" : text };

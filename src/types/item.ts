@@ -199,6 +199,8 @@ export interface EntryMeta {
   wholeLength?: number;
   /** Milliseconds from start to outcome of a call. */
   duration?: number;
+  /** What the call has brought beside its text, for models that take images: `data:` URLs. */
+  images?: InputImage[];
   /** Beside a compaction that was made here. */
   compaction?: Compaction;
 }

@@ -4,7 +4,7 @@
  * Invariant: a tool's failure is data for the model (`isError`), never an exception that ends a run. A tool
  * runs only after the engine has allowed the call and committed that it starts.
  */
-import type { Entry } from "./item.ts";
+import type { Entry, InputImage } from "./item.ts";
 import type { Json, JsonObject, JsonSchema } from "./json.ts";
 import type { EndedStatus, Status } from "./response.ts";
 import type { TraceContext } from "./telemetry.ts";
@@ -17,6 +17,8 @@ export interface CallSubject {
   paths?: string[];
   /** Each simple command of a shell line, as `argv` joined by one space; null when it could not be parsed. */
   commands?: string[] | null;
+  /** Of a shell line: it deletes folders, or what version control has not kept; as far as its words tell. */
+  throwsAway?: boolean;
   url?: string;
   /** Every path lies in the workspace (or in a folder that the tool may always use). */
   inside?: boolean;
@@ -26,6 +28,8 @@ export interface ToolResult {
   /** Text for the model; never empty. */
   text: string;
   isError?: boolean;
+  /** Beside the text, for models that take images: `data:` URLs of PNG, JPEG, GIF or WebP. The text names each. */
+  images?: InputImage[];
   /** For the screen only: a diff, a todo list. */
   display?: { kind: "diff" | "todo" | "text"; text: string };
   /** Structured result, where the tool has one. */

@@ -13,6 +13,9 @@ export function textOfPart(part: ContentPart): string {
   return part.type === "refusal" ? part.refusal : part.text;
 }
 
+/** What stands before the images and files of tool results, which no dialect takes beside their text. */
+export const BESIDE = "Images and files of the tool results above, in their order:";
+
 /** Of a file that is text, as a model is told of it; undefined: it is none. */
 export function textOfFile(file: InputFile): string | undefined {
   const bytes = bytesOf(file);

@@ -88,7 +88,7 @@ const turn = fc.record({
 const paths = fc.array(turn, { minLength: 1, maxLength: 6 });
 
 function problemOf(nodes: readonly HistoryNode[]): string | null {
-  const renderer = new HistoryRenderer({ key: "m", reasoningBack: "own", shortCallIds: false });
+  const renderer = new HistoryRenderer({ key: "m", reasoningBack: "own", shortCallIds: false, toolImages: true });
   const question: HistoryNode = {
     responseId: "now",
     ended: false,

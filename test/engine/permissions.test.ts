@@ -182,3 +182,13 @@ test("rules are read, patterns made, modes compared", () => {
   expect(patternFor(mcp, {}, "/work")).toBe("files__write_file");
   expect(stricter("auto", "plan")).toBe("plan");
 });
+
+test("what the sandbox would let a command throw away is asked about, but not in mode auto, nor where nothing is written", async () => {
+  const subject = { commands: ["rm -rf src"], throwsAway: true };
+  expect(await ask({ tool: bash, subject })).toMatchObject({ effect: "ask", why: expect.stringContaining("deletes") });
+  expect((await ask({ tool: bash, subject, mode: "accept-edits" })).effect).toBe("ask");
+  expect((await ask({ tool: bash, subject }, { allow: ["bash(rm *)"] })).effect).toBe("allow");
+  expect((await ask({ tool: bash, subject, mode: "auto" })).effect).toBe("allow");
+  expect((await ask({ tool: bash, subject, mode: "plan" })).effect).toBe("allow");
+  expect((await ask({ tool: bash, subject, readOnly: true })).effect).toBe("allow");
+});

@@ -91,6 +91,21 @@ describe("a server that fails", () => {
     expect(openHub(directory, [server]).servers()[0]).toMatchObject({ state: "failed", error: why });
   });
 
+  it("after a while is not waited for again by the next process, which says so", { timeout: 30_000 }, async () => {
+    const directory = temporaryDirectory();
+    const server: ServerConfig = { ...silent(20), args: ["-e", "setTimeout(() => process.exit(3), 1500)"] };
+    const first = openHub(directory, [server]);
+    await first.list();
+    await first.close();
+    const second = openHub(directory, [server]);
+    await second.list();
+    expect(warnings(second)).toEqual([
+      expect.stringMatching(/^MCP server silent failed \d+ s ago and is started in the background\. Its tools are/),
+    ]);
+    // Whoever wants just this one waits for it.
+    expect((await second.test("silent")).error).toContain("exit code 3");
+  });
+
   it("says of Node's own words the error, and nothing of broken pipes", async () => {
     const script = 'setTimeout(() => { throw new Error("no database at /srv") }, 50); process.stdin.destroy()';
     const server: ServerConfig = { ...silent(20), args: ["-e", script], env: {} };
@@ -136,4 +151,10 @@ it("a silent program's failure, in full", async () => {
   const gone = { ...silent(10), command: "nosuch" };
   const ended = new Error("the program ended with exit code 127 before it answered");
   expect(startFailure(ended, gone, 10, "sh: 1: nosuch: not found\n")).toEqual({ text: "command not found: nosuch" });
+  const deaf = new Error("the server no longer reads");
+  expect(startFailure(deaf, gone, 10, "sh: 1: nosuch: not found\n")).toEqual({ text: "command not found: nosuch" });
+  expect(startFailure(deaf, gone, 2_000, "no\n")).toEqual({
+    text: "the program ended before it answered: no",
+    took: 2,
+  });
 });

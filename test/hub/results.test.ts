@@ -26,6 +26,7 @@ describe("results", () => {
         '{"type":"table","rows":[[1,2]]}',
         "last",
       ].join("\n"),
+      images: [{ type: "input_image", image_url: "data:image/png;base64,AAAA" }],
     });
   });
 

@@ -9,7 +9,7 @@ import { called, input, message, node, output, said, user } from "./helpers.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
-const options = { key: "here|model", reasoningBack: "own", shortCallIds: false } as const;
+const options = { key: "here|model", reasoningBack: "own", shortCallIds: false, toolImages: true } as const;
 
 function render(history: HistoryNode[], renderer = new HistoryRenderer(options)): JsonObject[] {
   return JSON.parse(`[${renderer.render(history).messages}]`) as JsonObject[];
@@ -112,7 +112,7 @@ describe("rendering", () => {
   });
 
   it("makes ids of nine letters and digits where the endpoint wants them", () => {
-    const renderer = new HistoryRenderer({ ...options, shortCallIds: true });
+    const renderer = new HistoryRenderer({ ...options, shortCallIds: true, toolImages: true });
     const history = [
       node([
         user("a"),
@@ -124,7 +124,7 @@ describe("rendering", () => {
     const ids = ((assistant?.tool_calls ?? []) as JsonObject[]).map(({ id }) => id);
     expect(ids[0]).toMatch(/^[A-Za-z0-9]{9}$/);
     expect(ids[1]).toBe("abcDEF123");
-    expect(render(history, new HistoryRenderer({ ...options, shortCallIds: true }))[1]).toEqual(assistant);
+    expect(render(history, new HistoryRenderer({ ...options, shortCallIds: true, toolImages: true }))[1]).toEqual(assistant);
   });
 
   it("waits with the results of a client's calls for the next input, in call order", () => {

@@ -51,6 +51,22 @@ describe("F6 read", () => {
     expect(await read({ file_path: "three", ...range })).toEqual({ text });
   });
 
+  test("an image is named, and stands beside; one that is too large is refused", async () => {
+    const bytes = Buffer.concat([Buffer.from("89504e470d0a1a0a", "hex"), Buffer.alloc(20)]);
+    writeFileSync(join(workspace, "shot.png"), bytes);
+    expect(await read({ file_path: "shot.png" })).toEqual({
+      text: "[Image: image/png, 28 bytes]",
+      images: [{ type: "input_image", image_url: `data:image/png;base64,${bytes.toString("base64")}` }],
+    });
+    const both = await read({ file_path: "shot.png" }, { file_path: "two" });
+    expect([both.text.includes("[Image: image/png"), both.images?.length]).toEqual([true, 1]);
+    truncateSync(join(workspace, "shot.png"), 6_000_000);
+    expect(await read({ file_path: "shot.png" })).toMatchObject({
+      isError: true,
+      text: expect.stringContaining("is an image of 6000000 bytes"),
+    });
+  });
+
   test("several files have titles, and a bad one does not spoil the others", async () => {
     const { text, isError } = await read(
       { file_path: "three", from: 1, to: 1 },

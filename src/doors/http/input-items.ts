@@ -6,7 +6,7 @@
  */
 import type { ContentPart, Item, ItemStatus, McpCallItem, MessageItem } from "../../types/item.ts";
 import type { Json, JsonObject } from "../../types/json.ts";
-import { textOfPart } from "../../util/content-text.ts";
+import { BESIDE, textOfPart } from "../../util/content-text.ts";
 import { isId, newId } from "../../util/ids.ts";
 import { customArguments } from "./custom-tools.ts";
 import { DoorError } from "./errors.ts";
@@ -55,8 +55,6 @@ export class InputList {
     this.#beside = [];
   }
 }
-
-const BESIDE = "Images and files of the tool results above, in their order:";
 
 export function message(role: MessageItem["role"], content: ContentPart[]): MessageItem {
   return { type: "message", id: newId("msg"), role, status: "completed", content };
