@@ -43,7 +43,7 @@ export class Client {
   retries = 0;
 
   /** `patience`: milliseconds after which somebody is at fault. */
-  constructor(servers: () => readonly Address[], chance: Chance, patience = 60_000) {
+  constructor(servers: () => readonly Address[], chance: Chance, patience = 180_000) {
     this.#servers = servers;
     this.#chance = chance;
     this.#patience = patience;

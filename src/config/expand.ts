@@ -92,7 +92,7 @@ function expandText(text: string, expansion: Expansion, path: string): string {
     if (expansion.lenient) return "";
     throw new EntryFault(
       `Environment variable not found: ${name} (${expansion.file}, key ${path})`,
-      `the variable ${name} in ${path} is not set`,
+      `the variable ${name} in ${path} of ${expansion.file} is not set`,
       `Set ${name}, or give a default: \${${name}:-…}`,
     );
   });

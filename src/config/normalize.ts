@@ -341,8 +341,9 @@ export function inOwnShape({ kind, raw, path }: ConfigFile): JsonObject {
 }
 
 function fromFinta(raw: JsonObject, path: string): JsonObject {
-  const servers = asObject(raw.mcp).servers;
-  const mcpServers: JsonObject = {};
+  const { servers } = asObject(raw.mcp);
+  // Finta has a list; the form of all others is understood too.
+  const mcpServers: JsonObject = { ...asObject(raw.mcpServers), ...asObject(servers) };
   for (const entry of Array.isArray(servers) ? servers : []) {
     const { name, ...server } = asObject(entry);
     if (typeof name !== "string" || !/^[A-Za-z0-9_-]+$/.test(name)) {

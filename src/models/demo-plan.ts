@@ -33,7 +33,7 @@ export interface DemoPlan {
 const builtin = new Set(["read", "write", "edit", "bash", "glob", "grep", "TodoWrite", "task", "read_output"]);
 
 /** A name that looks like a file's. It begins where a word does, so that long words are tried once. */
-const FILE = String.raw`(?<![\w@./-])(?:[\w@./-]+\.[a-zA-Z]\w{0,7}|(?:[\w@./-]+/)?(?:README|LICENSE|Makefile|Dockerfile|CHANGELOG))\b`;
+const FILE = String.raw`(?<![\w@./-])(?:[\w@./-]*\.[a-zA-Z]\w{0,7}|(?:[\w@./-]+/)?(?:README|LICENSE|Makefile|Dockerfile|CHANGELOG))\b`;
 
 /** Characters of a request, and of one clause of it, that are looked at: the rules are not made for long texts. */
 const LONGEST_REQUEST = 2_000;
@@ -60,7 +60,8 @@ const kinds: Record<string, string> = {
 /** The plan for a request; null: it asks for nothing that has to do with files. */
 export function makePlan(request: string, tools: readonly ToolDefinition[]): DemoPlan | null {
   const planner = new Planner(tools);
-  const words = request.slice(0, LONGEST_REQUEST);
+  // The terminal's `@` stands in front of paths.
+  const words = request.slice(0, LONGEST_REQUEST).replace(/(?<!\S)@(?=[\w./-])/g, "");
   for (const [number, part] of splitAt(
     words,
     /,?\s*\b(?:and then|then|after that|afterwards)\b,?|[.;\n]\s+(?=[A-Z])/,

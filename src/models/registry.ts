@@ -278,7 +278,9 @@ class Registry implements ModelRegistry {
       );
     const other = this.#registered.get(config.fallback);
     const next = other ? undefined : await this.#configFor(config.fallback);
-    if (!other && !next && config.fallback !== "demo") throw await this.#notFound(config.fallback);
+    if (!other && !next && config.fallback !== "demo") {
+      throw await this.#notFound(config.fallback, `, which stands in for "${config.id}" (its fallback)`);
+    }
     const { withFallback } = await import("./fallback.ts");
     // Built anew, not taken from memory: two builds that wait for each other would wait for ever.
     return withFallback(first, [other ?? (next ? await this.#make(next, path) : await this.#demo())]);
@@ -289,13 +291,15 @@ class Registry implements ModelRegistry {
     return this.#demoModel;
   }
 
-  async #notFound(wanted: string): Promise<RotundaError> {
+  /** `role`: why it was wanted, if it was not asked for. */
+  async #notFound(wanted: string, role = ""): Promise<RotundaError> {
     const known = (await this.list()).map(({ id }) => id);
     const agent = knownAgents.find(({ id }) => id === wanted);
     const why = agent ? `the program of "${wanted}" was not found` : `there is no model "${wanted}"`;
-    return new RotundaError("model_not_found", `${why}; there are: ${known.join(", ")}`, {
-      remedy:
-        this.#endpoints.length === 0
+    return new RotundaError("model_not_found", `${why}${role}; there are: ${known.join(", ")}`, {
+      remedy: agent
+        ? `Install it, or say in agents.${wanted}.command where it is${wanted === "claude-code" ? " (or CLAUDE_CLI_NAME)" : ""}.`
+        : this.#endpoints.length === 0
           ? `Configure it (rotunda init), or set a key such as ${keyVariables.slice(0, 3).join(", ")}.`
           : `Use one of these, or provider/model with one of: ${this.#endpoints.map(({ name }) => name).join(", ")}.`,
     });

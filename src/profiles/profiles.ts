@@ -8,6 +8,7 @@ import { readFile } from "node:fs/promises";
 import type { ProfileConfig } from "../types/config.ts";
 import { RotundaError } from "../types/error.ts";
 import type { Profile } from "../types/profile.ts";
+import { instructionsFile } from "../util/instructions-file.ts";
 import { builtinProfiles } from "./builtin.ts";
 
 export interface ProfilesOptions {
@@ -104,7 +105,7 @@ async function merge(name: string, base: Profile, config: ProfileConfig): Promis
 
 /** Text, or the path of a file (made absolute when the configuration was read). */
 async function instructionsText(profile: string, text: string): Promise<string> {
-  if (!/^\/[^\n]*\.(?:md|txt)$/.test(text)) return text;
+  if (!instructionsFile.test(text)) return text;
   try {
     return (await readFile(text, "utf8")).trim();
   } catch (error) {

@@ -39,7 +39,7 @@ export async function runHook(
   signal.addEventListener("abort", kill, { once: true });
   // A hook that does not read its input closes the pipe early; that is its right.
   running.child.stdin?.on("error", () => undefined);
-  running.child.stdin?.end(input);
+  running.child.stdin?.end(`${input}\n`);
   try {
     const { exitCode, error } = await running.ended;
     if (error) return { exitCode: 1, stdout: "", stderr: error.message };

@@ -31,7 +31,7 @@ test("one entry with a fault stops nothing but itself", SLOW, async () => {
     },
   });
   const left = [
-    "model main is left out: the variable KEY_THAT_IS_NOT_SET in models[0].apiKey is not set.",
+    "model main is left out: the variable KEY_THAT_IS_NOT_SET in models[0].apiKey of ",
     "MCP server old is left out: its transport sse is not supported. Give its Streamable HTTP address",
   ];
   const log = await place.run(["log"]);

@@ -25,7 +25,7 @@ async function runWith(hooks: Record<string, HookConfig[]>) {
 }
 
 test("each point receives JSON, and output may be rewritten", async () => {
-  const record = { command: "cat >> seen.jsonl; echo >> seen.jsonl" };
+  const record = { command: "cat >> seen.jsonl" };
   const { workspace, node } = await runWith({
     onResponseStart: [record],
     beforeToolCall: [record],

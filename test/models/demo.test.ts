@@ -61,6 +61,8 @@ describe("the demo model", () => {
   it.each([
     ["list the TypeScript files", [['glob {"pattern":"**/*.{ts,tsx}"}']]],
     ["find TODO in src", [['grep {"pattern":"TODO","path":"src"}']]],
+    ["explain @src/order.ts", [['read {"files":[{"file_path":"src/order.ts"}]}']]],
+    ["read .env", [['read {"files":[{"file_path":".env"}]}']]],
     ["read package.json and say what the scripts do", [['read {"files":[{"file_path":"package.json"}]}']]],
     ["run `git log -3`", [['bash {"command":"git log -3"}']]],
     [

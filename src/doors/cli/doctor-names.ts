@@ -7,6 +7,7 @@ import type { App } from "../../types/app.ts";
 import type { Config } from "../../types/config.ts";
 import type { ModelInfo } from "../../types/model.ts";
 import { adminToolNames } from "../../types/tool.ts";
+import { instructionsFile } from "../../util/instructions-file.ts";
 import { didYouMean, nearName } from "../../util/near-name.ts";
 import { matchesName } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
@@ -22,7 +23,7 @@ export async function checkNames(context: CommandContext): Promise<Finding[]> {
   const findings = profileReferences(config).flatMap(([place, name]) =>
     name === undefined || profiles.includes(name) ? [] : [missing(place, "profile", name, profiles)],
   );
-  findings.push(...(await checkModelNames(app)));
+  findings.push(...(await checkInstructions(config)), ...(await checkModelNames(app)));
   findings.push(...(await checkProfileLists(app)));
   return findings;
 }
@@ -46,6 +47,20 @@ function profileReferences(config: Config): Reference[] {
     ...Object.entries(config.profiles).map(([name, one]): Reference => [`profiles.${name}.extends`, one.extends]),
     ...(config.schedules ?? []).map(({ name, profile }): Reference => [`schedule ${name}`, profile]),
   ];
+}
+
+/** Instructions may be the path of a file. */
+async function checkInstructions({ profiles }: Config): Promise<Finding[]> {
+  const { access } = await import("node:fs/promises");
+  const found = Object.entries(profiles).map(async ([name, { instructions = "" }]): Promise<Finding[]> => {
+    if (!instructionsFile.test(instructions)) return [];
+    const text = `profiles.${name}.instructions: ${instructions} cannot be read`;
+    return access(instructions).then(
+      () => [],
+      () => [{ name: "names", state: "fault", text }],
+    );
+  });
+  return (await Promise.all(found)).flat();
 }
 
 async function checkModelNames(app: App): Promise<Finding[]> {
