@@ -247,9 +247,8 @@ export class Answer {
     const { item, position } = call;
     item.arguments = text;
     const at = { output_index: position, item_id: item.id };
-    const type =
-      item.type === "mcp_call" ? "response.mcp_call_arguments.done" : "response.function_call_arguments.done";
-    this.#run.emit({ type, ...at, arguments: text });
+    if (item.type === "mcp_call") this.#run.emit({ type: "response.mcp_call_arguments.done", ...at, arguments: text });
+    else this.#run.emit({ type: "response.function_call_arguments.done", ...at, name: item.name, arguments: text });
     const settled = item.type === "function_call" || !runnable;
     // Half a call must not look like one that the client could carry out.
     if (item.type === "function_call") item.status = runnable ? "completed" : "incomplete";

@@ -15,6 +15,7 @@ import {
   type ToolDefinition,
 } from "../types/model.ts";
 import type { Profile } from "../types/profile.ts";
+import type { ResponseNode } from "../types/response.ts";
 import type { Tool } from "../types/tool.ts";
 import { newId } from "../util/ids.ts";
 import { AgentCalls } from "./agent-calls.ts";
@@ -22,7 +23,7 @@ import { Answer, closeText } from "./answer.ts";
 import { BudgetReached, type Leave } from "./budget.ts";
 import type { CallSupport } from "./call-tools.ts";
 import { CHARACTERS_OF_A_TOKEN, lengthOf } from "./compact-size.ts";
-import { charactersOf, compacted } from "./compacted.ts";
+import { charactersOf, compacted, isInstruction } from "./compacted.ts";
 import { type History, syntheticNode } from "./history.ts";
 import { isCall, type Step } from "./next.ts";
 import type { EngineParts } from "./parts.ts";
@@ -166,7 +167,12 @@ function requestOf(
   const temperature = node.settings.temperature ?? profile.temperature;
   const maxOutputTokens = node.settings.maxOutputTokens ?? profile.maxOutputTokens;
   return {
-    instructions: instructionsOf({ profile: model.agent ? ownOf(profile) : profile, node, tools, projectInstructions }),
+    instructions: instructionsOf({
+      profile: model.agent ? ownOf(profile) : hasOwnSystem(node, path) ? { ...profile, instructions: "" } : profile,
+      node,
+      tools,
+      projectInstructions,
+    }),
     history,
     tools: definitions,
     toolChoice: toolChoiceOf(run, step),
@@ -184,6 +190,12 @@ function requestOf(
     instead: support.leave.instead,
     ...(model.agent && { agent: agentSetting(parts, run, profile) }),
   };
+}
+
+/** Who speaks to a model, and said first as the system what it is to be, gets no other words than these. */
+function hasOwnSystem({ settings }: ResponseNode, path: readonly HistoryNode[]): boolean {
+  const first = path.find(({ entries }) => entries.length > 0)?.entries[0];
+  return settings.plain === true && first !== undefined && isInstruction(first);
 }
 
 /** An agent has a prompt of its own: only what is said beyond that joins it. */

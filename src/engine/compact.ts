@@ -76,6 +76,7 @@ export class Compactor {
   readonly #config: CompactionConfig;
   /** It failed: nothing is tried again before the endpoint demands it. */
   #gaveUp = false;
+  #saidTooLong = false;
   /** Answers of the model when it was last forced. */
   #forcedAt = -1;
 
@@ -257,8 +258,16 @@ export class Compactor {
     let limit = 8_000;
     const spares = () => sum(lengths.map((length) => Math.max(0, length - limit)));
     while (limit > SHORTEST_OUTPUT && spares() < over) limit = Math.max(SHORTEST_OUTPUT, Math.floor(limit / 2));
-    if (spares() === 0) return;
-    this.#cut(nodes, elements, limit, lengths.filter((length) => length > limit).length);
+    if (spares() === 0) this.#tellTooLong(tokens, need);
+    else this.#cut(nodes, elements, limit, lengths.filter((length) => length > limit).length);
+  }
+
+  /** The count is a guess, so the endpoint has the last word; but some cut what is too long without one. */
+  #tellTooLong(tokens: number, { window }: Need): void {
+    if (window === undefined || tokens <= window || this.#saidTooLong) return;
+    this.#saidTooLong = true;
+    const about = `the prompt has about ${thousands(tokens)} tokens, and the model reads ${thousands(window)}`;
+    this.#tell("warn", `${about} (contextWindow): it may refuse the prompt, or see only a part of it`);
   }
 
   #cut(nodes: readonly HistoryNode[], elements: readonly Element[], characters: number, count: number): void {

@@ -99,8 +99,8 @@ function close(run: Run, { position, item, text, kind }: OpenItem, turn: number)
       ? { ...item, arguments: text, status: "incomplete", error: "not run: the answer was cut before it was whole" }
       : { ...item, arguments: text, status: "incomplete" };
   const at = { output_index: position, item_id: item.id };
-  const type = item.type === "mcp_call" ? "response.mcp_call_arguments.done" : "response.function_call_arguments.done";
-  run.emit({ type, ...at, arguments: text });
+  if (item.type === "mcp_call") run.emit({ type: "response.mcp_call_arguments.done", ...at, arguments: text });
+  else run.emit({ type: "response.function_call_arguments.done", ...at, name: item.name, arguments: text });
   run.put({ side: "output", position, turn, item: closed, meta: {} });
   run.emit({ type: "response.output_item.done", output_index: position, item: closed });
 }

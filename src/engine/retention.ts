@@ -18,7 +18,8 @@ export async function prune(parts: EngineParts, options: PruneOptions = {}): Pro
   const { store } = parts;
   const now = parts.now();
   const result: Pruned = { deleted: 0, conversations: 0 };
-  const gone = new Set<string>();
+  /** With what each of them goes on from. */
+  const gone = new Map<string, string | null>();
   const touched = new Set<string>();
   const shortest = await shortestKeep(parts, options);
   if (shortest === Number.POSITIVE_INFINITY) return result;
@@ -34,7 +35,7 @@ export async function prune(parts: EngineParts, options: PruneOptions = {}): Pro
       const keep = options.olderThan ?? (await keepFor(parts, node));
       if (!(node.endedAt + keep < now)) continue;
       if (await isNeeded(store, node.id, gone)) continue;
-      gone.add(node.id);
+      gone.set(node.id, node.previousResponseId);
       result.deleted++;
       if (node.conversationId !== null) touched.add(node.conversationId);
       if (!options.dryRun) await store.delete(node.id);
@@ -46,8 +47,7 @@ export async function prune(parts: EngineParts, options: PruneOptions = {}): Pro
   }
   for (const id of touched) {
     const conversation = await store.conversation(id);
-    const empty = options.dryRun ? conversation?.head && gone.has(conversation.head) : conversation?.head === null;
-    if (!conversation || !empty) continue;
+    if (!conversation || !(await isEmptied(store, conversation.head, gone))) continue;
     result.conversations++;
     if (!options.dryRun) await store.removeConversation(id);
   }
@@ -55,13 +55,29 @@ export async function prune(parts: EngineParts, options: PruneOptions = {}): Pro
 }
 
 /** Whether something that stays goes on from it, or from one of its sub-agents. */
-async function isNeeded(store: Store, id: string, gone: ReadonlySet<string>): Promise<boolean> {
+async function isNeeded(store: Store, id: string, gone: ReadonlyMap<string, string | null>): Promise<boolean> {
   const children = await store.children(id);
   if (children.some((child) => child.caller === null && !gone.has(child.id))) return true;
   for (const subAgent of await store.list({ callerResponseId: id, limit: 1_000 })) {
     if (await isNeeded(store, subAgent.id, gone)) return true;
   }
   return false;
+}
+
+/**
+ * Whether a pointer has nothing left to stand at. Where the deletions were carried out it stands at what is left, or
+ * nowhere, already; else it is followed to where it would go. It may have stood nowhere before, where a first turn failed.
+ */
+async function isEmptied(store: Store, head: string | null, gone: ReadonlyMap<string, string | null>) {
+  for (let at = head; at !== null; ) {
+    const id = at;
+    const above = gone.get(id);
+    if (above !== undefined) at = above;
+    else if (await store.node(id)) return false;
+    // Deleted before, and only still there for what goes on from it.
+    else at = (await store.path(id, (one) => one !== id)).at(-1)?.node.previousResponseId ?? null;
+  }
+  return true;
 }
 
 /** Milliseconds that everything is kept at least. */

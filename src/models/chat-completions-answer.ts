@@ -79,6 +79,8 @@ export class AnswerReader {
   #extraContent: Json | undefined;
   #repeating: Repeating | null = null;
   #length = 0;
+  /** The text whose depth was found to be in order: an event can hold a hundred thousand parts. */
+  #shallow = "";
 
   constructor(emit: (event: ModelEvent) => void, asked: Asked) {
     this.#emit = emit;
@@ -143,6 +145,7 @@ export class AnswerReader {
 
   /** Reads a chunk, or a whole completion; `text` is its JSON. */
   read(chunk: Chunk, text: string): void {
+    this.#shallow = "";
     if (chunk.error) this.#fail(chunk);
     if (chunk.x_groq?.error) this.#fail(chunk.x_groq);
     const usage = chunk.usage ?? chunk.x_groq?.usage;
@@ -309,7 +312,9 @@ export class AnswerReader {
   }
 
   #checkDepth(text: string): void {
+    if (text === this.#shallow) return;
     if (jsonDepth(text) > MAX_DEPTH) throw this.#protocolError(`sent an event nested deeper than ${MAX_DEPTH}`);
+    this.#shallow = text;
   }
 
   #protocolError(what: string): UpstreamError {
@@ -362,10 +367,15 @@ function readUsage(given: object): Usage {
     total_tokens: count(usage.total_tokens) || input + output,
     input_tokens_details: { cached_tokens: count(cached) },
     output_tokens_details: { reasoning_tokens: count(usage.completion_tokens_details?.reasoning_tokens) },
-    ...(typeof usage.cost === "number" && Number.isFinite(usage.cost) ? { cost: usage.cost } : {}),
+    ...(isMoney(usage.cost) ? { cost: usage.cost } : {}),
   };
 }
 
 function count(value: unknown): number {
   return typeof value === "number" && value > 0 && Number.isFinite(value) ? Math.floor(value) : 0;
+}
+
+/** What an endpoint calls a price. Less than nothing would give back what a budget has counted. */
+function isMoney(cost: unknown): cost is number {
+  return typeof cost === "number" && cost >= 0 && cost < 1e6;
 }

@@ -160,7 +160,14 @@ function decodeOne(record: EventRecord, itemAt: (index: number) => Item | undefi
     case "R":
       return [{ type: textDone[letter], ...at, content_index, text: textOf(item, content_index) }];
     case "C":
-      return [{ type: "response.function_call_arguments.done", ...at, arguments: argumentsOf(item) }];
+      return [
+        {
+          type: "response.function_call_arguments.done",
+          ...at,
+          ...(item.type === "function_call" && { name: item.name }),
+          arguments: argumentsOf(item),
+        },
+      ];
     case "M":
       return [{ type: "response.mcp_call_arguments.done", ...at, arguments: argumentsOf(item) }];
     case "X":

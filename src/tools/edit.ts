@@ -22,6 +22,8 @@ import {
 } from "./input.ts";
 
 const MAX_BYTES = 10 * 1024 * 1024;
+/** Characters of a file up to which the change is shown. */
+const MAX_SHOWN = 1024 * 1024;
 
 interface Edit {
   old: string;
@@ -74,12 +76,14 @@ export const editTool: Tool = {
         const file = await readText(context.workspace, path);
         const result = edits.reduce((text, edit, index) => apply(text, edit, index, path), file.before);
         if (result === file.before) throw new InputError("the edits change nothing");
-        await writeInside(context.workspace, path, result, { expected: file.stats });
+        const { untouchable } = context;
+        await writeInside(context.workspace, path, result, { expected: file.stats, untouchable });
         return { before: file.before, after: result };
       });
       const count = edits.length === 1 ? "1 edit" : `${edits.length} edits`;
-      const diff = unifiedDiff(path, before, after);
-      return { text: `Successfully made ${count} to ${path}`, display: { kind: "diff", text: diff } };
+      const text = `Successfully made ${count} to ${path}`;
+      if (Math.max(before.length, after.length) > MAX_SHOWN) return { text };
+      return { text, display: { kind: "diff", text: unifiedDiff(path, before, after) } };
     } catch (thrown) {
       return failure(`could not edit ${path}: ${explain(thrown)}`);
     }
@@ -124,6 +128,9 @@ function apply(text: string, edit: Edit, index: number, path: string): string {
     throw new InputError(
       `${where}old_string occurs ${count} times in ${path}; add lines around it until it is unique, or set replace_all`,
     );
+  }
+  if (text.length + count * (fresh.length - old.length) > MAX_BYTES) {
+    throw new InputError(`${where}the file would have more than ${MAX_BYTES} characters`);
   }
   return parts.join(fresh);
 }

@@ -10,28 +10,49 @@ type Matches = (path: string) => boolean;
 
 const MAX_LENGTH = 1000;
 const MAX_ALTERNATIVES = 256;
+/** Comparisons, for the pattern itself and then for each path: far more than an ordinary pattern needs. */
+const STEPS_AT_FIRST = 3_000_000;
+const STEPS_A_PATH = 4_000;
+
+/** The work of one pattern, so that none holds up the event loop. */
+class Steps {
+  #left = STEPS_AT_FIRST;
+
+  /** Throws `InputError` when they are used up. */
+  use(count = 1): void {
+    this.#left -= count;
+    if (this.#left < 0) throw new InputError("pattern takes too long to match; use a simpler one");
+  }
+
+  nextPath(): void {
+    this.#left += STEPS_A_PATH;
+  }
+}
 
 /** A test of relative paths. Names that begin with a dot are ordinary names. Throws `InputError` on a pattern that is too big. */
 export function compilePattern(pattern: string): Matches {
   if (pattern.length > MAX_LENGTH) throw new InputError(`pattern is longer than ${MAX_LENGTH} characters`);
-  const alternatives = expandBraces(pattern).map((alternative) => {
+  const steps = new Steps();
+  const alternatives = expandBraces(pattern, steps).map((alternative) => {
     return alternative
       .split("/")
       .filter((name) => name !== "" && name !== ".")
       .map(compileName);
   });
   return (path) => {
-    const names = path.split("/");
-    return alternatives.some((parts) => matchSequence(parts, names, matchName));
+    steps.nextPath();
+    const names = path.split("/").map((name) => [...name]);
+    const matches = (part: Name, name: readonly string[]) => matchName(part, name, steps);
+    return alternatives.some((parts) => matchSequence(parts, names, matches, steps));
   };
 }
 
 /** Every alternative of `{a,b}`, also nested; braces without a comma stand for themselves. */
-function expandBraces(pattern: string): string[] {
+function expandBraces(pattern: string, steps: Steps): string[] {
   const results: string[] = [];
   const pending = [pattern];
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
-    const group = firstGroup(next);
+    const group = firstGroup(next, steps);
     if (!group) results.push(next);
     else {
       const { start, end, options } = group;
@@ -44,7 +65,7 @@ function expandBraces(pattern: string): string[] {
   return results;
 }
 
-function firstGroup(text: string): { start: number; end: number; options: string[] } | undefined {
+function firstGroup(text: string, steps: Steps): { start: number; end: number; options: string[] } | undefined {
   for (let start = text.indexOf("{"); start >= 0; start = text.indexOf("{", start + 1)) {
     if (text[start - 1] === "\\") continue;
     let level = 0;
@@ -52,6 +73,7 @@ function firstGroup(text: string): { start: number; end: number; options: string
     const options: string[] = [];
     for (let index = start; index < text.length; index++) {
       const character = text[index];
+      steps.use();
       if (character === "\\") index++;
       else if (character === "{") level++;
       else if (character === "," && level === 1) {
@@ -114,9 +136,13 @@ function characterClass(symbols: string[]): Character {
   return { test: (character) => ranges.some(([first, last]) => first <= character && character <= last) !== negated };
 }
 
-function matchName(name: Name, text: string): boolean {
+function matchName(name: Name, text: readonly string[], steps: Steps): boolean {
   if (name.any) return true;
-  return matchSequence(name.characters, [...text], (character, symbol) => !character.any && character.test(symbol));
+  return matchSequence(name.characters, text, matchCharacter, steps);
+}
+
+function matchCharacter(character: Character, symbol: string): boolean {
+  return !character.any && character.test(symbol);
 }
 
 /** Greedy, going back to the last `any` only: enough, since what an earlier one gives up a later one can take. */
@@ -124,12 +150,14 @@ function matchSequence<Part extends { any?: true }, Element>(
   parts: readonly Part[],
   elements: readonly Element[],
   matches: (part: Part, element: Element) => boolean,
+  steps: Steps,
 ): boolean {
   let part = 0;
   let element = 0;
   let lastAny = -1;
   let resume = 0;
   while (element < elements.length) {
+    steps.use();
     const current = parts[part];
     const value = elements[element] as Element;
     if (current?.any) {

@@ -48,6 +48,7 @@ export function createGlobTool(options: SearchOptions): Tool {
       const pattern = relativePattern(filledText(input, "pattern"), real);
       const matches = compilePattern(pattern);
       const found: string[] = [];
+      let refused: unknown;
       const args = ["--files", "--null", "--glob=!.git"];
       if (!pattern.includes("node_modules")) args.push("--glob=!node_modules");
       const { ended } = await search(
@@ -59,12 +60,18 @@ export function createGlobTool(options: SearchOptions): Tool {
           separator: "\0",
           onLine: (line) => {
             const name = line.replace(/^\.\//, "");
-            if (matches(name)) found.push(relative(root, join(real, name)));
+            try {
+              if (matches(name)) found.push(relative(root, join(real, name)));
+            } catch (thrown) {
+              refused = thrown;
+              return false;
+            }
             return found.length <= MAX_FILES;
           },
         },
         options,
       );
+      if (refused) throw refused;
       const shown = found.slice(0, MAX_FILES).sort();
       if (ended === "enough") shown.push(`[more than ${MAX_FILES} files match; use a narrower pattern or path]`);
       if (ended === "time") shown.push("[the search took too long and was ended; use a narrower path]");

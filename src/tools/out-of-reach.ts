@@ -30,7 +30,11 @@ export function outOfReach(tool: Tool, rotunda: readonly string[]): Tool {
     if (isAmong(secrets)) return failure("the path holds keys or passwords of the user, and no tool may touch it");
     // Again when a file is open: a link may lead elsewhere by then.
     const patterns = hidden.flatMap((path) => [literal(path), `${literal(path)}/**`]);
-    return tool.run(input, { ...context, hiddenPaths: [...(context.hiddenPaths ?? []), ...patterns] });
+    return tool.run(input, {
+      ...context,
+      hiddenPaths: [...(context.hiddenPaths ?? []), ...patterns],
+      untouchable: hidden,
+    });
   };
   return { ...tool, run };
 }

@@ -7,7 +7,7 @@
 import type { FileHandle } from "node:fs/promises";
 import type { InputImage } from "../types/item.ts";
 import type { JsonObject } from "../types/json.ts";
-import type { Tool } from "../types/tool.ts";
+import type { Tool, ToolContext } from "../types/tool.ts";
 import { imageKind, imageOf, MAX_IMAGE_BYTES } from "../util/images.ts";
 import { matchesPath } from "../util/path-pattern.ts";
 import { openInside, resolveInWorkspace } from "../util/workspace-path.ts";
@@ -89,7 +89,7 @@ export const readTool: Tool = {
       throw new InputError(`too many files requested (max ${MAX_FILES}, got ${files.length})`);
     }
     const { real: root } = await resolveInWorkspace(context.workspace, ".");
-    const sections = await Promise.all(files.map((file, index) => readOne(file, index, root, context.hiddenPaths)));
+    const sections = await Promise.all(files.map((file, index) => readOne(file, index, root, context)));
     const [only] = sections;
     if (sections.length === 1 && only) {
       if (only.error !== undefined) return failure(only.error);
@@ -125,7 +125,7 @@ async function readOne(
   file: JsonObject,
   index: number,
   workspace: string,
-  hidden: readonly string[] = [],
+  { hiddenPaths: hidden = [], signal }: Pick<ToolContext, "hiddenPaths" | "signal">,
 ): Promise<Section> {
   const named = typeof file.file_path === "string" ? file.file_path : "";
   try {
@@ -134,7 +134,7 @@ async function readOne(
     try {
       if (hidden.some((pattern) => matchesPath(pattern, real, workspace)))
         throw new InputError("a rule forbids to read it");
-      const part = await readPart(handle, stats.size, wanted);
+      const part = await readPart(handle, stats.size, wanted, signal);
       const { image } = part;
       if (!part.range) return { path: wanted.path, text: part.text, ...(image && { image }) };
       const { first, last, count } = part.range;
@@ -157,8 +157,10 @@ function parse(file: JsonObject): Wanted {
   return { path, from, to };
 }
 
-async function readPart(handle: FileHandle, size: number, { from, to }: Wanted): Promise<Part> {
-  if (from !== undefined || to !== undefined) return readLines(handle, from ?? 1, to ?? Number.POSITIVE_INFINITY);
+async function readPart(handle: FileHandle, size: number, { from, to }: Wanted, signal: AbortSignal): Promise<Part> {
+  if (from !== undefined || to !== undefined) {
+    return readLines(handle, from ?? 1, to ?? Number.POSITIVE_INFINITY, signal);
+  }
   if (size > MAX_BYTES) {
     throw new InputError(`the file has ${size} bytes; read a part of it with from and to, or search it with grep`);
   }
@@ -175,7 +177,7 @@ async function readPart(handle: FileHandle, size: number, { from, to }: Wanted):
 const CHUNK = 256 * 1024;
 
 /** Reads only as far as needed and keeps only what was asked for. */
-async function readLines(handle: FileHandle, first: number, last: number): Promise<Part> {
+async function readLines(handle: FileHandle, first: number, last: number, signal: AbortSignal): Promise<Part> {
   const pieces: Buffer[] = [];
   let kept = 0;
   let line = 1;
@@ -183,6 +185,8 @@ async function readLines(handle: FileHandle, first: number, last: number): Promi
   let atStart = true;
   const buffer = Buffer.allocUnsafe(CHUNK);
   while (line <= last) {
+    // A file with holes can be larger than anybody reads in a day.
+    if (signal.aborted) throw new InputError("the call was cancelled");
     const { bytesRead } = await handle.read(buffer, 0, CHUNK, position);
     if (bytesRead === 0) break;
     if (position === 0) refuseBinary(buffer.subarray(0, bytesRead));

@@ -9,7 +9,7 @@ import { openInside, writeInside } from "../util/workspace-path.ts";
 import { exclusively } from "./exclusive.ts";
 import { answering, explain, failure, filledText, pathSubject, requiredText } from "./input.ts";
 
-/** Bytes of an old file up to which the change is shown. */
+/** Bytes of a file, and characters of its new content, up to which the change is shown. */
 const MAX_SHOWN = 1024 * 1024;
 
 export const writeTool: Tool = {
@@ -42,13 +42,14 @@ export const writeTool: Tool = {
     try {
       await exclusively(context.workspace, path, async () => {
         before = await oldText(context.workspace, path);
-        await writeInside(context.workspace, path, content);
+        await writeInside(context.workspace, path, content, { untouchable: context.untouchable });
       });
     } catch (thrown) {
       return failure(`could not write ${path}: ${explain(thrown)}`);
     }
     const text = `Successfully wrote ${Buffer.byteLength(content)} bytes to ${path}`;
-    const diff = before === undefined ? "" : unifiedDiff(path, before, content);
+    const shown = before !== undefined && content.length <= MAX_SHOWN;
+    const diff = shown ? unifiedDiff(path, before ?? "", content) : "";
     return diff === "" ? { text } : { text, display: { kind: "diff", text: diff } };
   }),
 };

@@ -55,6 +55,8 @@ export interface TextDoneEvent extends InItem {
 export interface ArgumentsDoneEvent extends InItem {
   type: "response.function_call_arguments.done" | "response.mcp_call_arguments.done";
   arguments: string;
+  /** Of a function. */
+  name?: string;
 }
 
 export interface CallStateEvent extends InItem {

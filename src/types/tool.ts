@@ -69,6 +69,8 @@ export interface ToolContext {
   isolation: Isolation;
   /** Globs of paths that a rule forbids to read: tools that walk folders leave them out. */
   hiddenPaths?: readonly string[];
+  /** Folders and files, absolute and canonical, that no tool of ours may write, wherever links lead by then. */
+  untouchable?: readonly string[];
   /** Tells whoever watches; not stored. */
   progress(text: string): void;
   /** Runs a sub-agent as a response of its own below this call; called again for the same call, it attaches. */

@@ -12,7 +12,7 @@ export function durationOf(text: string): number | undefined {
   return milliseconds > 0 ? milliseconds : undefined;
 }
 
-/** As `durationOf`, and seconds too (10s): for what is to begin soon. */
+/** As `durationOf`, and seconds too (10s): for what is to begin soon, or is gone for good at once. */
 export function delayOf(text: string): number | undefined {
   const [, seconds] = /^(\d{1,6})s$/.exec(text.trim()) ?? [];
   return seconds === undefined ? durationOf(text) : Number(seconds) * 1_000 || undefined;

@@ -14,6 +14,7 @@ import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { withoutInherited } from "./inherited-descriptors.ts";
 
 const linux = process.platform === "linux";
 const MARK = "ROTUNDA_PROCESS";
@@ -54,12 +55,14 @@ function uniqueName(): string {
 /** Starts a process as the leader of its own group and session. */
 export function startProcess(request: StartRequest): RunningProcess {
   const mark = uniqueName();
+  const { stdio, close } = withoutInherited(request.stdio ?? ["ignore", "pipe", "pipe"]);
   const child = spawn(request.command, [...request.args], {
     cwd: request.cwd,
     env: { ...request.env, [MARK]: mark },
-    stdio: request.stdio ?? ["ignore", "pipe", "pipe"],
+    stdio,
     detached: true,
   });
+  close();
   const namespaced = request.namespaced ?? false;
   const ended = new Promise<ProcessExit>((resolve) => {
     child.once("error", (error) => {

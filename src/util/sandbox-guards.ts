@@ -20,7 +20,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { homedir } from "node:os";
-import { dirname, join, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { mountedElsewhere } from "./mount-table.ts";
 import { namesIn } from "./secret-paths.ts";
 import { CONTROL_FILES, EDITOR_FILES, errorCode, isWithin, MADE_BY_ANYBODY, START_FILES } from "./workspace-path.ts";
@@ -80,8 +80,8 @@ export function guard(workspace: string, absentToo: boolean): Guarded {
   }
   const names = guards.map(({ path }) => relative(workspace, path));
   const git = join(workspace, ".git");
-  const redirect = join(git, "commondir");
-  const watched = isRepository(git) && !present(redirect);
+  const redirects = steeringFiles(workspace).flatMap(({ path }) => (basename(path) === "commondir" ? [path] : []));
+  const watched = redirects.filter((path) => !present(path));
   // Mounted onto itself, or it could be renamed and made anew.
   if (isRepository(git)) guards.push({ path: git, kind: "writable" });
   let released = false;
@@ -90,7 +90,7 @@ export function guard(workspace: string, absentToo: boolean): Guarded {
     released = true;
     withdraw(placed.reverse());
     // A stand-in for this file would break git, so one that appeared is taken away instead.
-    if (watched) removeFile(redirect);
+    for (const path of watched) removeFile(path);
   };
   return { guards, names: [...new Set(names)], release };
 }
@@ -134,17 +134,40 @@ function steeringFiles(workspace: string): Steering[] {
 /** A repository that is made while editors and prompts look on would be asked for its state at once, and run what stands in it: so none is made. */
 function gitFiles(git: string): Steering[] {
   if (!isRepository(git)) return [{ path: git, content: null }];
-  const files: Steering[] = [
-    { path: join(git, "hooks"), content: null },
-    { path: join(git, "config"), content: "" },
-    { path: join(git, "commondir"), content: "", onlyPresent: true },
-  ];
-  for (const name of namesIn(join(git, "modules"))) {
-    for (const part of ["hooks", "config"]) {
-      files.push({ path: join(git, "modules", name, part), content: "", onlyPresent: true });
-    }
-  }
-  return files;
+  return [git, ...moduleFolders(join(git, "modules")), ...worktreeFolders(git)].flatMap((folder): Steering[] => {
+    // Git reads it beside `config` where that says so, as `git sparse-checkout` makes it say.
+    const own = [{ path: join(folder, "config.worktree"), content: "" }, commonOf(folder)];
+    if (dirname(folder) === join(git, "worktrees")) return own;
+    return [{ path: join(folder, "hooks"), content: null }, { path: join(folder, "config"), content: "" }, ...own];
+  });
+}
+
+/** It leads git to settings elsewhere. A stand-in for it would break git. */
+function commonOf(folder: string): Steering {
+  return { path: join(folder, "commondir"), content: "", onlyPresent: true };
+}
+
+/** Levels of folders in the name of a submodule, which is its path as a rule. */
+const DEEPEST_MODULE = 8;
+
+/** The repositories of submodules, and of theirs. */
+function moduleFolders(folder: string, depth = 0): string[] {
+  if (depth > DEEPEST_MODULE || !isDirectory(folder)) return [];
+  return namesIn(folder).flatMap((name) => {
+    const path = join(folder, name);
+    if (!isDirectory(path)) return [];
+    return present(join(path, "HEAD"))
+      ? [path, ...moduleFolders(join(path, "modules"), depth + 1)]
+      : moduleFolders(path, depth + 1);
+  });
+}
+
+/** What git keeps for each further working tree. */
+function worktreeFolders(git: string): string[] {
+  const folder = join(git, "worktrees");
+  return namesIn(folder)
+    .map((name) => join(folder, name))
+    .filter(isDirectory);
 }
 
 function isRepository(git: string): boolean {

@@ -160,9 +160,12 @@ function bubblewrap(bwrap: string, userNamespace: boolean): Sandbox {
     // In a user namespace root is an ordinary user to everybody else's files.
     const foreign = root && statSync(request.workspace).uid !== 0;
     const plan = planMounts(request, foreign);
-    const args = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"];
+    // A workspace that is all there is comes first: over them, it would bring the machine's own processes and devices back.
+    const whole = plan.mounts.find(({ path }) => path === "/");
+    const args = [...(whole ? [...bubblewrapMount(whole), "--ro-bind", "/sys", "/sys"] : ["--ro-bind", "/", "/"])];
+    args.push("--dev", "/dev", "--proc", "/proc");
     for (const name of CONTROLS) args.push("--ro-bind-try", `/proc/${name}`, `/proc/${name}`);
-    for (const mount of plan.mounts) args.push(...bubblewrapMount(mount));
+    for (const mount of plan.mounts) if (mount !== whole) args.push(...bubblewrapMount(mount));
     for (const { kind, path, directory } of plan.mounts) {
       if (kind === "hidden" && directory) args.push("--remount-ro", path);
     }

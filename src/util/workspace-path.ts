@@ -126,6 +126,8 @@ export function sharesContent(root: string, real: string): boolean {
 export interface WriteOptions {
   /** What the file was when it was read: the write is refused when it is no longer that. */
   expected?: Stats;
+  /** Absolute and canonical: what lies at or below one of them is not written. */
+  untouchable?: readonly string[] | undefined;
 }
 
 /**
@@ -142,6 +144,8 @@ export async function writeInside(
   const { real, inside } = await resolveInWorkspace(root, path);
   if (!inside) throw outside(path, root);
   if (real === root) throw new PathError(`"${path}" is a directory`);
+  // Looked at here, where it is resolved for the last time: links may have led elsewhere before.
+  if (options.untouchable?.some((one) => isWithin(one, real))) throw changed(path);
   const reason = protectedReason(root, real);
   const refusal = reason === undefined ? undefined : new PathError(`"${path}" is protected: ${reason}`);
   if (refusal && relative(root, real) !== MADE_BY_ANYBODY) throw refusal;

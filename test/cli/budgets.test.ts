@@ -74,3 +74,18 @@ test("a conversation that there is not is called so, and a keep of seconds is no
   expect((await place.run(["keep", "bird", "30s"])).err).toContain("is no length of time");
   expect((await place.run(["keep", "bird", "3d"])).code).toBe(0);
 });
+
+test("one that waits for a budget goes on where a server runs, and that is said of one", async () => {
+  const place = await priced();
+  await place.run(["budget", "set", "profile/general", "--cost", "0.5"]);
+  await place.run(["chat", "one"]);
+  expect((await place.run(["chat", "two"])).code).toBe(4);
+  const server = place.start(["serve", "--port", "0", "--quiet"]);
+  later(() => void server.child.kill("SIGKILL"));
+  await expect.poll(server.out, { timeout: 20_000 }).toContain("listening on");
+  // Else it may have gone on with it before that can be said.
+  server.child.kill("SIGSTOP");
+  expect((await place.run(["budget", "set", "profile/general", "--cost", "5"])).err).toContain(
+    "\nOne response that waits for it goes on in the server.\n",
+  );
+});

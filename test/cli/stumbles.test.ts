@@ -68,3 +68,25 @@ test("counts of one are singular", async () => {
   expect((await place.run(["prune", "--older-than", "1m", "--dry-run"])).err).toContain("0 responses, 0 conversations");
   expect((await place.run(["export", "--output", "all.jsonl"])).err).toContain("1 response, 1 conversation");
 });
+
+test("seconds are a length of time for what is scheduled soon and for what is deleted", async () => {
+  const place = await placeWith({ text: "hello" });
+  await place.run(["chat", "one"]);
+  await expect
+    .poll(async () => (await place.run(["prune", "--older-than", "1s", "--dry-run"])).err, { timeout: 20_000 })
+    .toBe("Would be deleted: 1 response, 1 conversation.\n");
+  expect((await place.run(["prune", "--older-than", "0s"])).err).toContain("Write a number and s, m, h, d, w or y");
+  expect((await place.run(["schedule", "add", "soon", "--in", "30s", "hello"])).code).toBe(0);
+});
+
+test("log takes a conversation's name; a word that names nothing is said to", async () => {
+  const place = await placeWith({ text: "hello" });
+  const id = idOf((await place.run(["chat", "--output-format", "json", "--conversation", "c1", "one"])).out);
+  await place.run(["chat", "two"]);
+  const { out } = await place.run(["log", "c1"]);
+  expect(out).toMatch(new RegExp(`^\\* ${id.slice(-8)} .*"one".*just now {2}\\[c1\\]\n$`));
+  expect(await place.run(["log", "c2"])).toMatchObject({
+    code: 2,
+    err: "rotunda: there is no conversation and no response c2\n",
+  });
+});

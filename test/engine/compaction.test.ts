@@ -52,6 +52,15 @@ describe("a summary, before the window is reached", () => {
     expect(notices).toMatch(/summed up \d+ items of about [\d,]+ tokens/);
   });
 
+  test("G10 a question that alone is too long is sent with a warning, once", async () => {
+    const talk = await talkWith([{ text: "hm" }], { contextWindow: WINDOW });
+    expect((await talk.say(filler("long", 40_000))).status).toBe("completed");
+    const warnings = talk.fixture.notices.filter(({ level }) => level === "warn").map((notice) => notice.text);
+    expect(warnings).toEqual([
+      expect.stringMatching(/^the prompt has about 1\d,\d{3} tokens, and the model reads 4,000/),
+    ]);
+  });
+
   test("G10 is not made anew with each turn, and what follows begins with the same bytes", async () => {
     const talk = await talkWith(withWindow(WINDOW, answer), { contextWindow: WINDOW });
     const nodes = await untilCompacted(talk);

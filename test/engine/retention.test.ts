@@ -1,5 +1,6 @@
 /** Retention: what is old goes, unless something that is kept goes on from it. */
 import { expect, test } from "vitest";
+import { ModelError } from "../../src/types/model.ts";
 import { engineWith, modelOf, say } from "../support.ts";
 
 const DAY = 86_400_000;
@@ -57,4 +58,38 @@ test("without a word nothing is ever deleted", async () => {
   await turn();
   clock.now += 100_000 * DAY;
   expect(await engine.upkeep.prune()).toEqual({ deleted: 0, conversations: 0 });
+});
+
+test("what would be deleted is what is deleted: a first turn that failed, a branch, what was deleted before", async () => {
+  const clock = { now: Date.UTC(2030, 0, 1) };
+  const refuse = () => {
+    throw new ModelError("upstream_bad_request", "no", { status: 400 });
+  };
+  const { engine, store } = await engineWith({
+    model: modelOf([say("once"), refuse, refuse, say("done")]),
+    now: () => clock.now,
+  });
+  const turn = async (rest = {}) => {
+    const { id } = await engine.start({ input: "hello", workspace: "/work", door: "test", ...rest });
+    return engine.wait(id);
+  };
+  const first = await turn();
+  const failed = await turn();
+  const another = await turn();
+  expect(failed.status).toBe("failed");
+  expect((await store.conversation(failed.conversationId ?? ""))?.head).toBeNull();
+  // A conversation whose first answer is kept, for a branch goes on from it: it goes back there.
+  const root = await turn();
+  const own = root.conversationId ?? "";
+  const gone = await turn({ conversation: own });
+  const middle = await turn({ conversation: own });
+  await engine.delete(gone.id);
+  clock.now += 20 * DAY;
+  await turn({ previousResponseId: root.id });
+  clock.now += 15 * DAY;
+  const told = await engine.upkeep.prune({ dryRun: true, olderThan: 30 * DAY });
+  expect(told).toEqual({ deleted: 4, conversations: 3 });
+  expect(await engine.upkeep.prune({ olderThan: 30 * DAY })).toEqual(told);
+  for (const { id } of [first, failed, another, middle]) expect(await store.node(id)).toBeUndefined();
+  expect((await store.conversation(own))?.head).toBe(root.id);
 });

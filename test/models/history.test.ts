@@ -124,7 +124,9 @@ describe("rendering", () => {
     const ids = ((assistant?.tool_calls ?? []) as JsonObject[]).map(({ id }) => id);
     expect(ids[0]).toMatch(/^[A-Za-z0-9]{9}$/);
     expect(ids[1]).toBe("abcDEF123");
-    expect(render(history, new HistoryRenderer({ ...options, shortCallIds: true, toolImages: true }))[1]).toEqual(assistant);
+    expect(render(history, new HistoryRenderer({ ...options, shortCallIds: true, toolImages: true }))[1]).toEqual(
+      assistant,
+    );
   });
 
   it("waits with the results of a client's calls for the next input, in call order", () => {

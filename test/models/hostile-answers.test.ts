@@ -180,6 +180,17 @@ describe("odd and hostile answers", () => {
     expect(upstream.refusals).toEqual([]);
   });
 
+  it("U27 an event of very many fragments with objects in them is read in one go", async () => {
+    const fragment = { index: 0, function: { arguments: {} } };
+    const first = { index: 0, id: "c1", function: { name: "read", arguments: {} } };
+    const tool_calls = [first, ...Array.from({ length: 90_000 }, () => fragment)];
+    const { model } = await bench([{ events: [JSON.stringify({ choices: [{ delta: { tool_calls } }] })], text: "ok" }]);
+    const began = performance.now();
+    expect((await ask(model)).error).toBeUndefined();
+    // Looked at anew for each fragment, its depth takes the better part of an hour.
+    expect(performance.now() - began).toBeLessThan(5_000);
+  });
+
   it("U27 deep provider-bound data is refused", async () => {
     const deep = `{"choices":[{"index":0,"delta":{"reasoning_details":[{"x":${"[".repeat(20_000)}${"]".repeat(20_000)}}]}}]}`;
     const { model } = await bench([{ events: [deep] }], { retries: 0 });

@@ -235,6 +235,23 @@ describe("edit", () => {
     expect(get("three")).toBe("one\ntwo\nthree\n");
   });
 
+  test("T9 reading lines of a file that is mostly a hole ends with its call", async () => {
+    writeFileSync(join(workspace, "holes"), `${"a".repeat(20_000)}\n`);
+    execFileSync("truncate", ["-s", "8T", join(workspace, "holes")]);
+    const input = { files: [{ file_path: "holes", from: 3, to: 4 }] };
+    const { isError, text } = await readTool.run(input, { ...context(workspace), signal: AbortSignal.timeout(200) });
+    expect([isError, text]).toEqual([true, expect.stringContaining("cancelled")]);
+  });
+
+  test("T4 edits that would make a file grow without bound are refused, and it stays", async () => {
+    writeFileSync(join(workspace, "small"), "a");
+    const doubling = Array.from({ length: 28 }, () => ({ old_string: "a", new_string: "aa", replace_all: true }));
+    const { isError, text } = await edit("small", ...doubling);
+    expect(isError, text).toBe(true);
+    expect(text).toContain("would have more than");
+    expect(readFileSync(join(workspace, "small"), "utf8")).toBe("a");
+  });
+
   test("not unique, and replace_all", async () => {
     put("same", "x x x");
     expect((await edit("same", { old_string: "x", new_string: "y" })).text).toContain("occurs 3 times");

@@ -1,8 +1,10 @@
 /** What the file tools do where the workspace is a home directory (security.md, tool isolation). */
-import { existsSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, realpathSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createBuiltinTools } from "../../src/tools/builtin.ts";
+import { outOfReach } from "../../src/tools/out-of-reach.ts";
+import { writeTool } from "../../src/tools/write.ts";
 import { detectSandbox } from "../../src/util/sandbox.ts";
 import { temporaryFolder } from "../support.ts";
 import { context } from "./context.ts";
@@ -73,4 +75,22 @@ test("the tools for files say that they never leave the workspace", () => {
     "glob",
     "grep",
   ]);
+});
+
+test("T1 what a link leads to only after it was looked at is not written either", async () => {
+  put(".kube/config", "PRIVATE");
+  put("plain/config", "public");
+  symlinkSync(join(home, "plain"), join(home, "link"));
+  // Another run's command swaps the link at this moment.
+  const subject: typeof writeTool.subject = async (input, workspace) => {
+    const found = (await writeTool.subject?.(input, workspace)) ?? {};
+    unlinkSync(join(home, "link"));
+    symlinkSync(join(home, ".kube"), join(home, "link"));
+    return found;
+  };
+  const { isError } = await outOfReach({ ...writeTool, subject }, []).run(
+    { file_path: "link/config", content: "mine" },
+    context(home),
+  );
+  expect([isError, readFileSync(join(home, ".kube/config"), "utf8")]).toEqual([true, "PRIVATE"]);
 });

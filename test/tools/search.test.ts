@@ -251,6 +251,14 @@ describe("compilePattern", () => {
     for (let round = 0; round < 100; round++) expect(matches("a".repeat(255))).toBe(false);
     expect(process.cpuUsage(started).user).toBeLessThan(5_000_000);
     expect(compilePattern(`${"**/a/".repeat(80)}b`)("a/".repeat(2000))).toBe(false);
+    expect(() => compilePattern("{".repeat(950) + "{b,c}".repeat(8))).toThrow("too long to match");
+    const many = compilePattern(`**/*${"a".repeat(120)}${"{b,c}".repeat(8)}`);
+    const deep = Array.from({ length: 15 }, () => "a".repeat(250)).join("/");
+    const began = performance.now();
+    expect(() => {
+      for (let file = 0; file < 400; file++) many(deep);
+    }).toThrow("too long to match");
+    expect(performance.now() - began).toBeLessThan(2_000);
     expect(() => compilePattern("{a,b}".repeat(20))).toThrow("alternatives");
     expect(() => compilePattern("a".repeat(2000))).toThrow("longer");
   });

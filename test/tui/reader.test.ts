@@ -295,6 +295,12 @@ describe("a change against what the file holds", () => {
     expect(compared("write", { content: text }, { text }).about).toBe("the file is like this already");
   });
 
+  test("edits that let a file grow without bound are not tried out", () => {
+    const double = { old_string: "a", new_string: "aa", replace_all: true };
+    const { about, fails } = compared("edit", { edits: Array.from({ length: 40 }, () => double) }, { text: "a" });
+    expect([about, fails]).toEqual(["it makes the file too large to compare", false]);
+  });
+
   test("an edit: where it takes effect, everywhere in the file, or that it cannot", () => {
     const edit = (old_string: string, new_string: string, replace_all = false) => ({
       edits: [{ old_string, new_string, replace_all }],

@@ -32,6 +32,22 @@ function run(command: string, more: Partial<RunRequest> = {}) {
 }
 
 describe("runProcess", () => {
+  test.skipIf(process.platform !== "linux")(
+    "T7 a command is given none of the descriptors that we were given",
+    async () => {
+      const module = new URL("../../src/util/process-tree.ts", import.meta.url).href;
+      const script = `const { runProcess } = await import(${JSON.stringify(module)});
+      const env = { PATH: process.env.PATH };
+      const { output } = await runProcess({ command: "bash", args: ["-c", "ls /proc/self/fd/200/ /proc/self/fd/17/"], cwd: "/", env });
+      console.log(output);`;
+      const { output } = await run(`exec 17</ 200</; exec "$NODE" --input-type=module -e "$SCRIPT"`, {
+        env: childEnvironment({ NODE: process.execPath, SCRIPT: script }),
+      });
+      expect(output).toContain("fd/200/");
+      expect(output).not.toContain("etc\n");
+    },
+  );
+
   test("both outputs in the order of their arrival, also by name", async () => {
     const outcome = await run("for i in 1 2 3; do echo out$i; echo err$i >&2; done; echo named > /dev/stderr; exit 3");
     expect(outcome).toMatchObject({ ended: "exited", exitCode: 3, clipped: false });

@@ -141,6 +141,45 @@ describe.each(steps)("step $level", ({ level, sandbox }) => {
     expect(readFileSync(join(workspace, "copy"), "utf8")).toBe("good");
   });
 
+  it("T2 nor what git reads beside its settings: of work trees, of submodules in folders, and what leads elsewhere", async () => {
+    const git = (...args: string[]) =>
+      spawnSync("git", ["-c", "user.email=a@b", "-c", "user.name=n", "-c", "protocol.file.allow=always", ...args], {
+        cwd: workspace,
+        encoding: "utf8",
+      });
+    const library = mkdtempSync(join(tmpdir(), "rotunda-library-"));
+    const tree = join(library, "tree");
+    spawnSync("git", ["init", "-q", library]);
+    spawnSync("git", [
+      "-C",
+      library,
+      "-c",
+      "user.email=a@b",
+      "-c",
+      "user.name=n",
+      "commit",
+      "--allow-empty",
+      "-qm",
+      "one",
+    ]);
+    git("init", "-q");
+    git("submodule", "--quiet", "add", library, "vendor/library");
+    git("commit", "-qm", "one");
+    git("config", "extensions.worktreeConfig", "true");
+    git("worktree", "add", "-q", tree);
+    const moduleFolder = ".git/modules/vendor/library";
+    const settings = [".git", moduleFolder, ".git/worktrees/tree"].map((folder) => `${folder}/config.worktree`);
+    const attacked = [...settings, `${moduleFolder}/config`, ".git/worktrees/tree/commondir"];
+    const before = readFileSync(join(workspace, ".git/worktrees/tree/commondir"), "utf8");
+    await inside(sandbox, `${attackOn(attacked)}\necho "$PWD/evil" > ${moduleFolder}/commondir; true`);
+    for (const path of settings) expect(existsSync(join(workspace, path)), path).toBe(false);
+    expect(readFileSync(join(workspace, moduleFolder, "config"), "utf8")).toContain("[core]");
+    expect(readFileSync(join(workspace, ".git/worktrees/tree/commondir"), "utf8")).toBe(before);
+    expect(existsSync(join(workspace, moduleFolder, "commondir"))).toBe(false);
+    expect(git("status", "--porcelain").status).toBe(0);
+    rmSync(library, { recursive: true });
+  });
+
   it("git works in a repository, and adds no stand-in", async () => {
     const git = (...args: string[]) => spawnSync("git", args, { cwd: workspace, encoding: "utf8" });
     git("init", "-q");

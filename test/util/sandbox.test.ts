@@ -101,6 +101,14 @@ describe.each(steps)("step $level", ({ level, sandbox }) => {
     expect(lines.slice(4)).toEqual([]);
   });
 
+  it("sees no other process and no switch of the system where the workspace is all there is, and has its devices", async () => {
+    const command = `ls /proc | grep -c '^[0-9]'; test -e /proc/${process.pid}/cmdline && echo seen; cat /proc/sys/vm/swappiness > /proc/sys/vm/swappiness && echo set; echo x > /dev/null && echo null`;
+    const { output } = await inside(sandbox, command, { workspace: "/", readOnly: true });
+    expect(Number.parseInt(output, 10)).toBeLessThan(8);
+    expect(output).not.toMatch(/^(seen|set)$/m);
+    expect(output).toMatch(/^null$/m);
+  });
+
   it("cannot be undone from within", async () => {
     const { output } = await inside(
       sandbox,

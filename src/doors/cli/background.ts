@@ -10,6 +10,7 @@ import { closeSync, openSync, readSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { lockFile } from "../../util/file-lock.ts";
+import { withoutInherited } from "../../util/inherited-descriptors.ts";
 import { makeDirectory } from "../../util/make-directory.ts";
 import { nodeHttp } from "../../util/node-http.ts";
 import { processState } from "../../util/process-name.ts";
@@ -79,11 +80,14 @@ async function spawnServer(
   path: string,
 ): Promise<Launched> {
   const { descriptor, end } = openLog(stateDirectory, path);
+  // What the shell of whoever starts it has open (a lock file, say) is not kept open by the server.
+  const { stdio, close } = withoutInherited(["ignore", descriptor, descriptor]);
   const child = spawn(process.execPath, [process.argv[1] ?? "", "serve", ...flags], {
     cwd: workspace,
     detached: true,
-    stdio: ["ignore", descriptor, descriptor],
+    stdio,
   });
+  close();
   closeSync(descriptor);
   let exited = false;
   child.once("exit", () => {

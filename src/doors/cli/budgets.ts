@@ -13,6 +13,7 @@ import { rootOf } from "../../util/outermost.ts";
 import { readServerFile } from "../../util/server-file.ts";
 import { counted, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
+import { responseNamed } from "./named.ts";
 
 export interface BudgetFlags extends BudgetLimits {
   per?: BudgetPeriod;
@@ -115,7 +116,7 @@ async function fullKey(app: App, key: string): Promise<string> {
   }
   const [kind, name] = partsOf(key);
   if (kind === "response" || kind === "tree") {
-    const id = await app.engine.resolveId(name, "response");
+    const id = await responseNamed(app, name);
     return `${kind}/${kind === "tree" ? await rootOf(app, id) : id}`;
   }
   if (kind === "token" && name !== "local") {
@@ -138,6 +139,8 @@ async function tellWaiting({ streams }: CommandContext, app: App, key: string): 
   const waiting = await app.store.list({ status: ["waiting"], limit: 1_000 });
   const of = waiting.filter((node) => !node.caller && node.error?.budget === key);
   if (of.length === 0) return;
-  if (readServerFile(app.stateDirectory)) streams.err(`${of.length} that wait for it go on in the server.\n`);
-  else for (const { id } of of) streams.err(`It waits for this: rotunda resume ${shortId(id)}\n`);
+  if (readServerFile(app.stateDirectory)) {
+    const those = of.length === 1 ? "One response that waits for it goes" : `${of.length} that wait for it go`;
+    streams.err(`${those} on in the server.\n`);
+  } else for (const { id } of of) streams.err(`It waits for this: rotunda resume ${shortId(id)}\n`);
 }

@@ -9,7 +9,9 @@ import { RotundaError } from "../../types/error.ts";
 import { type FullResponse, LOCAL } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
 import { oneLine, visible } from "../../util/text.ts";
+import { CallTimes } from "./call-times.ts";
 import type { CommandContext } from "./context.ts";
+import { named } from "./named.ts";
 import { type Printer, StreamJsonPrinter, TextPrinter } from "./printer.ts";
 
 /** Milliseconds between two looks whether something new has begun. */
@@ -49,10 +51,8 @@ async function targetOf(
     if (!latest) throw new RotundaError("not_found", "there is no conversation in this directory to follow");
     return { conversation: latest.id };
   }
-  const named = await app.store.conversation(name);
-  if (named) return { conversation: named.id };
-  if (name.startsWith("conv_")) return { conversation: await app.engine.resolveId(name, "conversation") };
-  return { response: await app.engine.resolveId(name, "response") };
+  const found = await named(app, name);
+  return "response" in found ? found : { conversation: found.conversation.id };
 }
 
 async function followConversation(
@@ -98,10 +98,11 @@ async function followOne(
   const began = performance.now();
   const printer = printerFor(context, id, flags);
   if (!flags.json) head(context, await app.engine.get(id));
+  const times = new CallTimes(app, id);
   let waits = false;
   for (let after = -1; !signal.aborted; ) {
     for await (const event of app.engine.watch(id, after, signal)) {
-      printer.event(event);
+      printer.event(event, flags.json ? undefined : await times.of(event));
       after = event.sequence_number;
     }
     const node = await app.store.node(id);
@@ -117,7 +118,7 @@ async function followOne(
 
 function printerFor({ streams }: CommandContext, id: string, flags: FollowFlags): Printer {
   if (flags.json) return new StreamJsonPrinter(streams, id);
-  return new TextPrinter(streams, { stream: true, verbose: flags.verbose === true });
+  return new TextPrinter(streams, { stream: true, verbose: flags.verbose === true, measured: false });
 }
 
 function head({ streams }: CommandContext, response: FullResponse): void {

@@ -1,14 +1,18 @@
-/** The tree as an outline, as `rotunda log` and `/tree` show it. */
+/** The tree as an outline, as `rotunda log` and `/tree` show it. Invariant: it only reads. */
 import type { App } from "../../types/app.ts";
+import type { TreeView } from "../../types/browsing.ts";
 import type { ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
-import { rootOf } from "../../util/outermost.ts";
 import { isHeld } from "../../util/process-name.ts";
 import { counted, oneLine, visible } from "../../util/text.ts";
+import { drawnRows } from "../../util/tree-rows.ts";
 
 interface Line {
   node: ResponseNode;
-  depth: number;
+  /** What is drawn before it. */
+  branch: string;
+  /** What it goes on from is not shown. */
+  top: boolean;
   subAgent: boolean;
   question: string;
   /** Items that its compactions stand for. */
@@ -17,43 +21,87 @@ interface Line {
   interrupted: boolean;
 }
 
+/** Responses of a tree that are shown. */
 const MAXIMUM = 2_000;
+/** Conversations of a tree that are looked up for their names, the newest first. */
+const NAMED = 20;
+
+/** The tree that holds a response. Undefined: there is no such response. */
+export async function treeOf(app: App, responseId: string): Promise<TreeView | undefined> {
+  return (await app.store.browsing()).tree(responseId, { limit: MAXIMUM });
+}
 
 /** The whole tree that holds a response: one line for each node, `*` at the response itself. */
 export async function outline(app: App, responseId: string, here = responseId): Promise<string> {
-  const root = await rootOf(app, responseId);
-  const lines = await treeLines(app, root);
-  const { tokens, cost } = await app.store.usedBelow(root);
-  const total = lines.length > 1 && tokens > 0 ? `    in all: ${usedText({ total_tokens: tokens, cost })}\n` : "";
-  return lines.map((line) => lineText(line, here, app.workspace)).join("") + total;
+  const tree = await treeOf(app, responseId);
+  return tree ? treeText(app, tree, here) : "";
 }
 
-/** Depth first; below the root a chain of only children stays at one indent, so that a long conversation reads as a list. */
-export async function treeLines(app: App, root: string): Promise<Line[]> {
+/** One line for each response, `*` at the one that is `here`; the first says when it was last spoken in, and its name. */
+export async function treeText(app: App, tree: TreeView, here: string): Promise<string> {
+  const lines = await treeLines(app, tree);
+  const [first] = lines;
+  if (!first) return "";
+  const total = lines.length > 1 ? await totalText(app, tree.root) : "";
+  const more = tree.truncated ? "    there are more: these are the nearest and the newest\n" : "";
+  const about = `  ${whenText(lastActive(tree), Date.now())}${await namesOf(app, tree, first.question)}`;
+  // Below a root everything stands to the right of it, so that it is seen where a tree begins.
+  const inset = lines.filter(({ top }) => top).length === 1 ? "  " : "";
+  const texts = lines.map((line, index) => {
+    const ofTree = index === 0 ? about : "";
+    return lineText(line, { here, workspace: app.workspace, inset: line.top ? "" : inset, about: ofTree });
+  });
+  return texts.join("") + more + total;
+}
+
+async function totalText({ store }: App, root: string): Promise<string> {
+  const { tokens, cost } = await store.usedBelow(root);
+  return tokens > 0 ? `    in all: ${usedText({ total_tokens: tokens, cost })}\n` : "";
+}
+
+/** Depth first, as it is drawn. */
+export async function treeLines(app: App, { nodes }: TreeView): Promise<Line[]> {
   const lines: Line[] = [];
-  const pending: { id: string; depth: number; subAgent: boolean }[] = [{ id: root, depth: 0, subAgent: false }];
-  while (pending.length > 0 && lines.length < MAXIMUM) {
-    const next = pending.pop();
-    const node = next && (await app.store.node(next.id));
-    if (!next || !node) continue;
-    lines.push({
-      ...next,
-      node,
-      ...(await saidIn(app, node.id)),
-      interrupted: await isInterrupted(app, node),
-    });
-    const children = await app.store.children(node.id);
-    const deeper = children.length > 1 || next.id === root ? next.depth + 1 : next.depth;
-    for (const child of children.reverse()) pending.push({ id: child.id, depth: deeper, subAgent: false });
-    const agents = await app.store.list({ callerResponseId: node.id, limit: 1_000 });
-    for (const agent of agents) pending.push({ id: agent.id, depth: next.depth + 2, subAgent: true });
+  for (const { of, ...drawn } of drawnRows(nodes)) {
+    const { node } = of;
+    lines.push({ ...drawn, node, ...(await saidIn(app, node.id)), interrupted: await isInterrupted(app, node) });
   }
   return lines;
 }
 
-async function isInterrupted(app: App, node: ResponseNode): Promise<boolean> {
+/** It was begun, and the process that ran it is gone. */
+export async function isInterrupted(app: App, node: ResponseNode): Promise<boolean> {
   if (node.status !== "in_progress") return false;
   return !isHeld(await app.store.leaseOf(node.id));
+}
+
+/** When something was last said in it, in milliseconds since the epoch. */
+export function lastActive({ nodes }: TreeView): number {
+  return nodes.reduce((last, { node }) => Math.max(last, node.endedAt ?? node.createdAt), 0);
+}
+
+/** "just now", "5 min ago", "3 h ago", and from a day on the date (UTC). */
+export function whenText(at: number, now: number): string {
+  const minutes = Math.floor((now - at) / 60_000);
+  if (minutes < 1) return "just now";
+  if (minutes < 60) return `${minutes} min ago`;
+  if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h ago`;
+  return new Date(at).toISOString().slice(0, 10);
+}
+
+/** The names of its conversations; of those without a name a title that somebody gave them. */
+async function namesOf({ store }: App, { nodes }: TreeView, question: string): Promise<string> {
+  const ids = new Set(nodes.flatMap(({ node }) => node.conversationId ?? []).reverse());
+  const names = new Set<string>();
+  for (const id of [...ids].slice(0, NAMED)) {
+    const conversation = await store.conversation(id);
+    if (!conversation) continue;
+    const title = oneLine(conversation.title, 60);
+    const isOwn = title !== "" && !question.replace(/\s+/g, " ").includes(title.replace(/…$/, ""));
+    const name = conversation.name ?? (isOwn && ids.size === 1 ? title : undefined);
+    if (name !== undefined) names.add(oneLine(name, 60));
+  }
+  return names.size === 0 ? "" : visible(`  [${[...names].reverse().join(", ")}]`);
 }
 
 async function saidIn(app: App, id: string): Promise<Pick<Line, "question" | "compacted">> {
@@ -76,11 +124,16 @@ export function usedText({ total_tokens, cost }: { total_tokens: number; cost?: 
   return `${counted(total_tokens, "token")}${money}`;
 }
 
-function lineText(
-  { node, depth, subAgent, question, compacted, interrupted }: Line,
-  here: string,
-  workspace: string,
-): string {
+interface Setting {
+  here: string;
+  workspace: string;
+  inset: string;
+  /** Of the whole tree. */
+  about: string;
+}
+
+function lineText(line: Line, { here, workspace, inset, about }: Setting): string {
+  const { node, branch, top, subAgent, question, compacted, interrupted } = line;
   const mark = node.id === here ? "*" : " ";
   const ended = node.incompleteReason ? `${node.status}: ${node.incompleteReason}` : node.status;
   const state = interrupted ? "interrupted (rotunda resume)" : ended;
@@ -91,6 +144,6 @@ function lineText(
   const used = node.endedAt === null || node.usage.total_tokens === 0 ? "" : `  (${usedText(node.usage)})`;
   const names = visible(`${who}  ${node.model}`);
   // What else stands in its tree is mostly of the same directory.
-  const where = depth > 0 || node.workspace === workspace ? "" : `  in ${visible(node.workspace)}`;
-  return `${mark} ${"  ".repeat(depth)}${shortId(node.id)}  ${names}  ${state}  ${text}${used}${where}\n`;
+  const where = !top || node.workspace === workspace ? "" : `  in ${visible(node.workspace)}`;
+  return `${mark} ${inset}${branch}${shortId(node.id)}  ${names}  ${state}  ${text}${used}${about}${where}\n`;
 }

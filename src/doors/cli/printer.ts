@@ -13,7 +13,8 @@ import { MarkdownStream } from "./markdown.ts";
 import type { Style } from "./style.ts";
 
 export interface Printer {
-  event(event: RunEvent): void;
+  /** `took`: milliseconds of a call that has its outcome, where they are stored. */
+  event(event: RunEvent, took?: number): void;
   /** The last word. `duration` in milliseconds. `late`: who had not answered when the time was over. */
   end(response: FullResponse, duration: number, late?: string): void;
 }
@@ -31,13 +32,16 @@ export interface Streams {
 export interface TextOptions {
   stream: boolean;
   verbose: boolean;
+  /** False: the events come from another process, so calls take as long as is stored of them. */
+  measured?: boolean;
 }
 
 export class TextPrinter implements Printer {
   readonly #streams: Streams;
   readonly #options: TextOptions;
   readonly #markdown: MarkdownStream;
-  readonly #names = new Map<string, { label: string; began: number }>();
+  /** Labels of calls, and when they began. */
+  readonly #calls = new Map<string, { label: string; began: number }>();
   #section: "none" | "text" | "reasoning" = "none";
   #atLineStart = true;
   #wrote = false;
@@ -50,7 +54,7 @@ export class TextPrinter implements Printer {
     this.#markdown = new MarkdownStream(streams.outStyle, (text) => streams.out(text));
   }
 
-  event(event: RunEvent): void {
+  event(event: RunEvent, took?: number): void {
     switch (event.type) {
       case "response.output_text.delta":
       case "response.refusal.delta":
@@ -65,8 +69,11 @@ export class TextPrinter implements Printer {
       case "response.mcp_call_arguments.done":
         this.#callBegins(event.item_id, event.arguments);
         break;
+      case "response.mcp_call.in_progress":
+        this.#begun(event.item_id);
+        break;
       case "response.output_item.done":
-        this.#itemDone(event.item);
+        this.#itemDone(event.item, took);
         break;
       default:
     }
@@ -106,20 +113,25 @@ export class TextPrinter implements Printer {
   }
 
   #remember(item: McpCallItem): void {
-    const label = item.server_label === "rotunda" ? item.name : `${item.server_label}__${item.name}`;
-    this.#names.set(item.id, { label: visible(label), began: performance.now() });
+    this.#calls.set(item.id, { label: labelOf(item), began: performance.now() });
+  }
+
+  /** Only now: before, a person may have been asked. */
+  #begun(itemId: string): void {
+    const known = this.#calls.get(itemId);
+    this.#calls.set(itemId, { label: known?.label ?? "tool", began: performance.now() });
   }
 
   #callBegins(itemId: string, text: string): void {
     this.#enter("none");
-    const label = this.#names.get(itemId)?.label ?? "tool";
+    const label = this.#calls.get(itemId)?.label ?? "tool";
     const { errStyle, err } = this.#streams;
     if (this.#options.verbose) err(`${errStyle.cyan(`🔧 Tool Call: ${label}`)}\n${visible(prettyArguments(text))}\n`);
     else err(`${errStyle.cyan(`→ ${label}`)} ${errStyle.dim(visible(oneLine(text, 100)))}\n`);
   }
 
-  #itemDone(item: Item): void {
-    if (item.type === "mcp_call") this.#callEnds(item);
+  #itemDone(item: Item, took: number | undefined): void {
+    if (item.type === "mcp_call") this.#callEnds(item, took);
     else if (item.type === "compaction") this.#compacted(item);
     else if (item.type === "message" && item.role === "assistant") {
       if (this.#section === "text") this.#enter("none");
@@ -135,19 +147,23 @@ export class TextPrinter implements Printer {
     err(`${errStyle.cyan("≡ compacted")} ${items} ${errStyle.dim(visible(oneLine(summary, 120)))}\n`);
   }
 
-  #callEnds(item: McpCallItem): void {
+  #callEnds(item: McpCallItem, took: number | undefined): void {
     this.#enter("none");
-    const known = this.#names.get(item.id);
-    const label = known?.label ?? visible(item.name);
-    const duration = known ? `${Math.round(performance.now() - known.began)} ms` : "";
+    const label = labelOf(item);
+    const began = this.#options.measured === false ? undefined : this.#calls.get(item.id)?.began;
+    const time = took ?? (began === undefined ? undefined : performance.now() - began);
+    const duration = time === undefined ? "" : `${Math.round(time)} ms`;
     const { errStyle, err } = this.#streams;
     const succeeded = item.status === "completed";
     const text = item.output ?? item.error ?? "";
+    const shown = duration === "" ? "" : ` ${errStyle.dim(duration)}`;
     if (this.#options.verbose) {
       const mark = succeeded ? "✅ Success" : "❌ Failed";
-      err(`${errStyle.cyan(`📊 Tool Result: ${label} [${mark}] (${duration})`)}\n${visible(shortResult(text))}\n`);
-    } else if (succeeded) err(`${errStyle.green("✓")} ${label} ${errStyle.dim(duration)}\n`);
-    else err(`${errStyle.red("✗")} ${label} ${errStyle.dim(duration)} ${visible(oneLine(text, 160))}\n`);
+      err(
+        `${errStyle.cyan(`📊 Tool Result: ${label} [${mark}]${duration === "" ? "" : ` (${duration})`}`)}\n${visible(shortResult(text))}\n`,
+      );
+    } else if (succeeded) err(`${errStyle.green("✓")} ${label}${shown}\n`);
+    else err(`${errStyle.red("✗")} ${label}${shown} ${visible(oneLine(text, 160))}\n`);
   }
 
   end(response: FullResponse, duration: number, late?: string): void {
@@ -181,6 +197,11 @@ export class TextPrinter implements Printer {
       `✨ Session Completed\nDuration: ${seconds(duration)} | Tool Calls: ${calls} | Tokens: ${tokens}\n`,
     );
   }
+}
+
+/** A tool of a server by the name that models know it by, whichever door shows it. */
+function labelOf({ server_label, name }: McpCallItem): string {
+  return visible(server_label === "rotunda" ? name : `${server_label}__${name}`);
 }
 
 /** One object at the end, for scripts. */

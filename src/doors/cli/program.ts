@@ -234,7 +234,7 @@ function addResponses(program: Command, act: Act): void {
     .option("--json", "as JSON")
     .action(async (id, options) =>
       act(options, async (context) =>
-        (await import("./responses.ts")).show(await configured(context, options), id, options),
+        (await import("./show.ts")).show(await configured(context, options), id, options),
       ),
     );
   common(program.command("cancel"))

@@ -46,7 +46,8 @@ export async function requestFor(context: CommandContext, flags: ChatFlags, prom
     ...(flags.model !== undefined && { model: flags.model }),
     ...(approver && { approver }),
   };
-  if (flags.from !== undefined) request.previousResponseId = await app.engine.resolveId(flags.from, "response");
+  if (flags.from !== undefined)
+    request.previousResponseId = await (await import("./named.ts")).responseNamed(app, flags.from);
   else if (flags.conversation !== undefined) await goOnWith(context, flags.conversation, request);
   else if (flags.continue) {
     const [latest] = await app.store.conversations({ limit: 1, owner: LOCAL, workspace: context.workspace });

@@ -1,15 +1,15 @@
-/** Commands about responses: resume, log, show, cancel. */
+/** Commands about responses: resume, log, cancel. */
 import type { App } from "../../types/app.ts";
 import type { Approver, Engine } from "../../types/engine.ts";
-import { RotundaError, toRotundaError } from "../../types/error.ts";
-import type { Item } from "../../types/item.ts";
-import type { FullResponse, ResponseNode } from "../../types/response.ts";
+import { RotundaError } from "../../types/error.ts";
+import type { ResponseNode } from "../../types/response.ts";
 import { shortId } from "../../util/ids.ts";
-import { outermost, rootOf } from "../../util/outermost.ts";
+import { outermost } from "../../util/outermost.ts";
 import { isHeld } from "../../util/process-name.ts";
-import { counted, oneLine, visible } from "../../util/text.ts";
 import { approverFor, type CommandContext, interruptible } from "./context.ts";
-import { outline, treeLines, usedText } from "./outline.ts";
+import { headOf, named, responseNamed } from "./named.ts";
+import { treeLines, treeOf, treeText } from "./outline.ts";
+import { latestTrees } from "./trees.ts";
 import { followTurn, type OutputFormat } from "./turn.ts";
 
 export interface ResumeFlags {
@@ -24,7 +24,7 @@ const TERMINATED = 143;
 /** Goes on with one response, or with every one that was left behind. */
 export async function resume(context: CommandContext, id: string | undefined, flags: ResumeFlags): Promise<number> {
   const app = await context.app();
-  const ids = id === undefined ? await leftBehind(app) : [await app.engine.resolveId(id, "response")];
+  const ids = id === undefined ? await leftBehind(app) : [await responseNamed(app, id)];
   if (ids.length === 0) {
     const waiting = (await app.store.approvals({ status: "pending" })).length;
     const text =
@@ -96,121 +96,30 @@ async function lastSequence(app: App, id: string): Promise<number> {
   }
 }
 
-export async function log(context: CommandContext, id: string | undefined, flags: { json?: boolean; limit: number }) {
-  const app = await context.app();
-  const roots = await rootsFor(app, id, flags.limit);
-  if (flags.json) {
-    const trees = [];
-    for (const root of roots)
-      trees.push(
-        (await treeLines(app, root)).map(({ node, question, compacted }) => ({ ...node, question, compacted })),
-      );
-    context.streams.out(`${JSON.stringify(trees.flat())}\n`);
-    return 0;
-  }
-  if (roots.length === 0) context.streams.err("Nothing has been said yet.\n");
-  const here = id === undefined ? "" : await app.engine.resolveId(id, "response");
-  for (const root of roots) context.streams.out(await outline(app, root, here));
-  return 0;
-}
-
-async function rootsFor(app: App, id: string | undefined, limit: number): Promise<string[]> {
-  if (id !== undefined) return [await rootOf(app, await app.engine.resolveId(id, "response"))];
-  return (await app.store.list({ roots: true, limit })).map((node) => node.id).reverse();
-}
-
-/** Of a conversation, by name or id, its last answer. Throws `not_found`, which says of one that was deleted that it was. */
-async function found(app: App, id: string): Promise<FullResponse> {
-  const conversation = id.startsWith("conv_") ? await app.engine.resolveId(id, "conversation") : id;
-  const { head } = (await app.store.conversation(conversation)) ?? {};
-  if (head === null) throw new RotundaError("not_found", `nothing is left of the conversation ${id}`);
-  if (head !== undefined) return app.engine.get(head);
-  try {
-    return await app.engine.get(await app.engine.resolveId(id, "response"));
-  } catch (thrown) {
-    if (toRotundaError(thrown).code !== "not_found") throw thrown;
-    const [gone, other] = await (await app.store.browsing()).deleted(id);
-    if (!gone || other) throw thrown;
-    const day = new Date(gone.at).toISOString().slice(0, 10);
-    throw new RotundaError("not_found", `response ${gone.id} was deleted on ${day}`);
-  }
-}
-
-export async function show(
+/** `wanted`: only the tree that holds a response, or a conversation. Else those that were spoken in last, the newest at the end. */
+export async function log(
   context: CommandContext,
-  id: string,
-  flags: { json?: boolean; full?: boolean },
-): Promise<number> {
+  wanted: string | undefined,
+  flags: { json?: boolean; limit: number },
+) {
   const app = await context.app();
-  const response = await found(app, id);
-  const { out, outStyle } = context.streams;
+  const here = wanted === undefined ? "" : await placeOf(app, wanted);
+  const trees = wanted === undefined ? await latestTrees(app, flags.limit) : [await treeOf(app, here)];
+  const { out, err } = context.streams;
   if (flags.json) {
-    out(`${JSON.stringify(response)}\n`);
+    const lines = await Promise.all(trees.map(async (tree) => (tree ? treeLines(app, tree) : [])));
+    const nodes = lines.flat().map(({ node, question, compacted }) => ({ ...node, question, compacted }));
+    out(`${JSON.stringify(nodes)}\n`);
     return 0;
   }
-  out(`${outStyle.bold(response.id)}\n${facts(response)}\n`);
-  const below = await app.store.usedBelow(response.id);
-  if (below.responses > 1) {
-    const all = usedText({ total_tokens: below.tokens, cost: below.cost });
-    out(`  with all below: ${all} in ${counted(below.responses, "response")}\n`);
-  }
-  for (const item of [...response.input, ...response.output]) {
-    const whole = flags.full && item.type === "mcp_call" ? await app.store.output(item.id) : undefined;
-    out(`\n${outStyle.cyan(heading(item))}\n${visible(whole ?? body(item))}\n`);
-  }
+  if (trees.length === 0) err("Nothing has been said yet.\n");
+  for (const tree of trees) if (tree) out(await treeText(app, tree, here));
   return 0;
 }
 
-function facts(node: ResponseNode): string {
-  const facts: [string, string | number | null][] = [
-    ["status", node.incompleteReason ? `${node.status} (${node.incompleteReason})` : node.status],
-    ["previous", node.previousResponseId],
-    ["caller", node.caller?.responseId ?? null],
-    ["conversation", node.conversationId],
-    ["profile", node.profile],
-    ["model", node.model],
-    ["workspace", node.workspace],
-    ["created", new Date(node.createdAt).toISOString()],
-    ["ended", node.endedAt === null ? null : new Date(node.endedAt).toISOString()],
-    ["used", node.usage.total_tokens === 0 ? null : usedText(node.usage)],
-    ["hash", node.hash],
-    ["error", node.error ? `${node.error.code}: ${node.error.message}` : null],
-  ];
-  return facts.flatMap(([name, value]) => (value === null ? [] : [`  ${name}: ${visible(String(value))}`])).join("\n");
-}
-
-function heading(item: Item): string {
-  const status = "status" in item && item.status !== "completed" ? ` [${item.status}]` : "";
-  if (item.type === "message") return `${item.role}${status}`;
-  if (item.type === "mcp_call") return `call ${visible(item.name)} (${shortId(item.id)})${status}`;
-  return `${item.type}${status}`;
-}
-
-function body(item: Item): string {
-  switch (item.type) {
-    case "message":
-      return item.content
-        .map((part) => ("text" in part ? part.text : part.type === "refusal" ? part.refusal : "[image]"))
-        .join("");
-    case "reasoning":
-      return item.content.map((part) => part.text).join("");
-    case "mcp_call":
-      return `${oneLine(item.arguments, 2_000)}\n${item.output ?? item.error ?? "(no outcome yet)"}`;
-    case "mcp_approval_response":
-      return item.approve ? "allowed" : `denied: ${item.reason ?? ""}`;
-    case "function_call":
-    case "mcp_approval_request":
-      return `${item.name} ${item.arguments}`;
-    case "function_call_output":
-      return item.output;
-    case "compaction": {
-      const { covers } = item;
-      const range = covers
-        ? `[${counted(covers.items, "item")}, ${shortId(covers.from)} to ${shortId(covers.to)}]\n`
-        : "";
-      return `${range}${item.summary}`;
-    }
-  }
+async function placeOf(app: App, wanted: string): Promise<string> {
+  const found = await named(app, wanted);
+  return "response" in found ? found.response : headOf(found.conversation);
 }
 
 export async function cancel(
@@ -226,7 +135,7 @@ export async function cancel(
     return 0;
   }
   if (id === undefined) throw new RotundaError("usage", "which response? Give its id, or --all");
-  const full = await app.engine.resolveId(id, "response");
+  const full = await responseNamed(app, id);
   await app.engine.cancel(full, "cancelled by the user");
   context.streams.err(`Cancelled ${full}.\n`);
   return 0;

@@ -1,7 +1,7 @@
 /** `rotunda prune` and `rotunda keep`: how long what is kept. */
 import type { App } from "../../types/app.ts";
 import { RotundaError, toRotundaError } from "../../types/error.ts";
-import { durationOf, keepPattern } from "../../util/duration.ts";
+import { delayOf, keepPattern } from "../../util/duration.ts";
 import { isIdPart } from "../../util/ids.ts";
 import { counted, visible } from "../../util/text.ts";
 import type { CommandContext } from "./context.ts";
@@ -13,8 +13,8 @@ export interface PruneFlags {
 }
 
 export async function pruneNow(context: CommandContext, flags: PruneFlags): Promise<number> {
-  const olderThan = flags.olderThan === undefined ? undefined : durationOf(flags.olderThan);
-  if (flags.olderThan !== undefined && olderThan === undefined) throw noTime(flags.olderThan);
+  const olderThan = flags.olderThan === undefined ? undefined : delayOf(flags.olderThan);
+  if (flags.olderThan !== undefined && olderThan === undefined) throw noTime(flags.olderThan, "s, ");
   const app = await context.app();
   const { out, err } = context.streams;
   const pruned = await app.engine.upkeep.prune({
@@ -51,8 +51,8 @@ async function idOf(app: App, part: string): Promise<string | undefined> {
   });
 }
 
-function noTime(text: string): RotundaError {
+function noTime(text: string, shortest = ""): RotundaError {
   return new RotundaError("usage", `${JSON.stringify(text.slice(0, 40))} is no length of time`, {
-    remedy: "Write a number and m, h, d, w or y: 30d",
+    remedy: `Write a number and ${shortest}m, h, d, w or y: 30d`,
   });
 }

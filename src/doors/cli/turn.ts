@@ -14,6 +14,7 @@ import { outermost } from "../../util/outermost.ts";
 import { isHeld } from "../../util/process-name.ts";
 import { readServerFile } from "../../util/server-file.ts";
 import { oneLine, visible } from "../../util/text.ts";
+import { CallTimes } from "./call-times.ts";
 import type { Interrupt } from "./context.ts";
 import { JsonPrinter, type Printer, StreamJsonPrinter, type Streams, TextPrinter } from "./printer.ts";
 import { endpointOf, Silence } from "./silence.ts";
@@ -56,7 +57,9 @@ export async function startTurn(app: App, request: RunRequest): Promise<Response
 export async function followTurn(app: App, started: ResponseNode, options: TurnOptions): Promise<TurnResult> {
   const { engine } = app;
   const began = performance.now();
-  const printer = printerFor(started.id, options);
+  const elsewhere = isElsewhere(await app.store.leaseOf(started.id));
+  const printer = printerFor(started.id, options, !elsewhere);
+  const times = elsewhere && options.format === "text" ? new CallTimes(app, started.id) : undefined;
   const silence = new Silence(app, started.id, options.tell);
   const onInterrupt = () => {
     engine.cancel(started.id, "cancelled by the user").catch(() => undefined);
@@ -67,7 +70,7 @@ export async function followTurn(app: App, started: ResponseNode, options: TurnO
   try {
     for await (const event of engine.watch(started.id, options.after ?? -1)) {
       silence.event(event);
-      printer.event(event);
+      printer.event(event, await times?.of(event));
     }
     const node = await engine.wait(started.id);
     silence.end();
@@ -91,10 +94,10 @@ export async function followTurn(app: App, started: ResponseNode, options: TurnO
   }
 }
 
-function printerFor(id: string, { format, streams, stream, verbose }: TurnOptions): Printer {
+function printerFor(id: string, { format, streams, stream, verbose }: TurnOptions, measured: boolean): Printer {
   if (format === "json") return new JsonPrinter(streams);
   if (format === "stream-json") return new StreamJsonPrinter(streams, id);
-  return new TextPrinter(streams, { stream, verbose });
+  return new TextPrinter(streams, { stream, verbose, measured });
 }
 
 async function tellWaiting(app: App, node: ResponseNode, streams: Streams): Promise<void> {

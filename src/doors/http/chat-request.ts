@@ -55,9 +55,10 @@ export async function chatRequest(
   // What is refused begins no conversation.
   if (body.conversation_id) readMessages(given);
   const place = await placeOf(context, body.conversation_id ?? undefined, titleOf(given), keep);
-  const items = readMessages(place.known ? newMessages(given) : given);
-  if (items.length === 0) throw missing();
-  const input = agent ? items : withInstructions(items, settings);
+  const fresh = readMessages(place.head === null ? given : newMessages(given));
+  if (fresh.length === 0) throw missing();
+  const input = agent ? fresh : withInstructions(fresh, settings);
+  if (!agent && place.head !== null) await keepInstructions(context, place.head, given, settings);
   const way = profile.onApproval ?? "auto";
   if (way === "deny" || way === "return") settings.onApproval = way;
   return {
@@ -116,18 +117,32 @@ function withInstructions(items: Item[], settings: RunSettings): Item[] {
   return items.slice(end);
 }
 
+/** They hold for the whole conversation: what is sent along again, before answers that are known, or was said before. */
+async function keepInstructions(
+  { app }: RequestContext,
+  head: string,
+  given: readonly Record<string, unknown>[],
+  settings: RunSettings,
+): Promise<void> {
+  if (given.some(({ role }) => role === "assistant")) withInstructions(readMessages(given), settings);
+  if (settings.instructions !== undefined) return;
+  const { wire, instructions } = (await app.store.node(head))?.settings ?? {};
+  // Those of a request to the Responses API hold for it alone.
+  if (instructions !== undefined && wire?.instructions === undefined) settings.instructions = instructions;
+}
+
 interface Place {
   where: Partial<RunRequest>;
   name: string | undefined;
-  /** It goes on with something that is stored. */
-  known: boolean;
+  /** The response with which it goes on. */
+  head: string | null;
 }
 
 async function placeOf(context: RequestContext, id: string | undefined, title: string, keep: boolean): Promise<Place> {
-  if (!id) return { where: { conversation: keep ? "new" : null }, name: undefined, known: false };
+  if (!id) return { where: { conversation: keep ? "new" : null }, name: undefined, head: null };
   const found = (await ownConversation(context, id).catch(() => undefined)) ?? (await begin(context, id, title));
   const where = { conversation: found.id, queue: true };
-  return { where, name: found.name ?? undefined, known: found.head !== null };
+  return { where, name: found.name ?? undefined, head: found.head };
 }
 
 /** An id in our form that we do not know is a mistake; any other plain name begins a conversation of that name. */

@@ -7,6 +7,7 @@ import type { RequestContext } from "./context.ts";
 import { DoorError } from "./errors.ts";
 import { readInput } from "./input-items.ts";
 import { chooseModel } from "./model-choice.ts";
+import { usageObject } from "./responses-object.ts";
 import type { CompactResponse, CountTokens } from "./responses-schemas.ts";
 import { wrong } from "./responses-tools.ts";
 import type { Handler } from "./routes.ts";
@@ -114,7 +115,7 @@ export const compactResponse: Handler<CompactResponse> = async (context, body) =
       object: "response.compaction",
       created_at: Math.floor(response.createdAt / 1_000),
       output: [...users, ...made].map(wireItem),
-      usage: response.usage,
+      usage: usageObject(response.usage),
     });
   } finally {
     release();

@@ -37,17 +37,24 @@ async function itemsAbove({ app }: RequestContext, parent: ResponseNode | undefi
 }
 
 /**
- * Whoever goes on from a response answers calls that are in it or above it, or that he sends along. Throws `usage`:
- * a model could make nothing of it.
+ * Whoever sends outputs answers calls of the response that he goes on from, or above it, or that he sends along. Throws
+ * `usage`: a model could make nothing of them.
  */
-export async function checkOutputs(context: RequestContext, parent: ResponseNode, input: Item[]): Promise<void> {
+export async function checkOutputs(
+  context: RequestContext,
+  parent: ResponseNode | undefined,
+  input: Item[],
+  given: readonly InputItem[],
+): Promise<void> {
   const open = new Set(input.flatMap((item) => (item.type === "function_call_output" ? [item.call_id] : [])));
+  // Calls of types that only another vendor has are passed over, and their outputs are not.
+  for (const one of open.size > 0 ? given : []) if (!isOutput(one)) open.delete(String(one.call_id));
   const answer = (items: readonly Item[]) => {
     for (const item of items) if (item.type === "function_call") open.delete(item.call_id);
   };
   answer(input);
   // Nearly always they are the parent's own.
-  if (open.size > 0) answer((await context.app.store.get(parent.id))?.entries.map(({ item }) => item) ?? []);
+  if (open.size > 0 && parent) answer((await context.app.store.get(parent.id))?.entries.map(({ item }) => item) ?? []);
   if (open.size > 0) answer([...(await itemsAbove(context, parent)).values()]);
   const [missing] = open;
   if (missing === undefined) return;
@@ -102,6 +109,7 @@ class Search {
 
 type InputItem = Extract<CreateResponse["input"], unknown[]>[number];
 
+const isOutput = ({ type }: InputItem) => type === undefined || String(type).endsWith("_output");
 const isAnswer = ({ type }: InputItem) => type === "mcp_approval_response";
 
 /** Something that a model made, which a client sends along as history. */

@@ -6,7 +6,7 @@
  */
 
 import { errorTable } from "../../types/error.ts";
-import type { Item } from "../../types/item.ts";
+import type { Item, Usage } from "../../types/item.ts";
 import type { JsonObject } from "../../types/json.ts";
 import type { FullResponse, ResponseError, ResponseNode, RunSettings } from "../../types/response.ts";
 import { brokeOff } from "./chat-object.ts";
@@ -35,7 +35,7 @@ export function responseObject(response: FullResponse): JsonObject {
     incomplete_details:
       response.status === "incomplete" ? { reason: response.incompleteReason ?? "interrupted" } : null,
     output: response.output.map((item, index) => outputItem(superseded(item, response.output.slice(index + 1)), wish)),
-    usage: ended ? (response.usage as unknown as JsonObject) : null,
+    usage: ended ? usageObject(response.usage) : null,
     ...(response.degraded && { degraded: true }),
   };
 }
@@ -55,6 +55,12 @@ export function errorObject({ code, message }: ResponseError): JsonObject {
   const { http } = errorTable[code];
   const type = http === 429 ? "rate_limit_error" : http === 400 ? "invalid_request_error" : "server_error";
   return { type, code, message, param: null };
+}
+
+/** Nobody here counts what was written to an endpoint's cache, and clients add the number up: it is never left out. */
+export function usageObject(usage: Usage): JsonObject {
+  const input_tokens_details = { cache_write_tokens: 0, ...usage.input_tokens_details };
+  return { ...usage, input_tokens_details } as unknown as JsonObject;
 }
 
 /** As it was when it began: the same for whoever comes later. */

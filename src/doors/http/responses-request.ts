@@ -24,7 +24,12 @@ export async function requestOf(context: RequestContext, body: CreateResponse): 
   const parent = body.previous_response_id ? await ownPrevious(context, body.previous_response_id) : undefined;
   const input = await readInput(body.input ?? [], itemFinder(context, parent));
   if (input.length === 0) throw wrong("input", "The input is empty.");
-  if (parent) await checkOutputs(context, parent, input);
+  await checkOutputs(
+    context,
+    parent ?? (await headOf(context, body)),
+    input,
+    Array.isArray(body.input) ? body.input : [],
+  );
   if (input.some((item) => item.type === "mcp_approval_response") && !context.identity.scopes.includes("approve")) {
     throw new DoorError("insufficient_scope", "this token may not answer approvals", { param: "input" });
   }
@@ -76,6 +81,13 @@ function check(body: CreateResponse): void {
   if (body.moderation) throw wrong("moderation", "Nothing is moderated here: leave it out.");
   if (body.prompt) throw wrong("prompt", "There are no stored prompts here: send instructions and input.");
   if (Object.keys(body.metadata ?? {}).length > 16) throw wrong("metadata", "metadata has more than 16 pairs.");
+}
+
+/** What a request that names a conversation goes on from. */
+async function headOf(context: RequestContext, { conversation }: CreateResponse): Promise<ResponseNode | undefined> {
+  if (!conversation) return undefined;
+  const { head } = await ownConversation(context, typeof conversation === "string" ? conversation : conversation.id);
+  return head === null ? undefined : context.app.store.node(head);
 }
 
 /** Where in the tree it goes, and whether it may wait behind a turn that still runs. */

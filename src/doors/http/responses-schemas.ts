@@ -82,7 +82,7 @@ export const steerResponse = z.looseObject({ input });
 
 const usage = z.looseObject({
   input_tokens: z.int(),
-  input_tokens_details: z.looseObject({ cached_tokens: z.int() }),
+  input_tokens_details: z.looseObject({ cached_tokens: z.int(), cache_write_tokens: z.int() }),
   output_tokens: z.int(),
   output_tokens_details: z.looseObject({ reasoning_tokens: z.int() }),
   total_tokens: z.int(),

@@ -140,7 +140,7 @@ class Translation {
         return this.#wish.summary ? asSummary(event, "response.reasoning_summary_text.done") : { ...event };
       case "response.function_call_arguments.done": {
         if (!this.#custom.has(event.output_index)) return { ...event };
-        const { arguments: written, ...rest } = event;
+        const { arguments: written, name: _name, ...rest } = event;
         return { ...rest, type: "response.custom_tool_call_input.done", input: customInput(written) };
       }
       case "error": {

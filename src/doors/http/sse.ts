@@ -299,8 +299,16 @@ export class Streams {
   }
 }
 
+/** Line ends to Python's `splitlines`, with which many clients read a stream; JSON may have them raw, and need not. */
+const BREAKS = /[\u0085\u2028\u2029]/g;
+
+function escaped(one: string): string {
+  return `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
 /** A text as the body has it on the wire. */
-function bodyOf({ chunked }: OpenStream, text: string): string {
+function bodyOf({ chunked }: OpenStream, events: string): string {
+  const text = events.replace(BREAKS, escaped);
   if (!chunked || text === "") return text;
   return `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
 }

@@ -12,8 +12,9 @@ import { type Canvas, lineCount } from "./block.ts";
 import { clean } from "./clean.ts";
 import type { Look } from "./style.ts";
 
-/** Characters of a text up to which differences are looked for. */
+/** Characters of a text up to which differences are looked for, and of what becomes of it. */
 const MOST = 200_000;
+const MOST_AFTER = 400_000;
 
 interface Edit {
   old: string;
@@ -51,6 +52,9 @@ export function comparedWith(change: Change, tool: string, file: FileNow): Compa
   const { text: before } = file;
   if (before.length > MOST) return { ...plain, about: "it exists, and is too large to compare" };
   const after = tool === "write" ? edits[0]?.fresh : edited(before, edits);
+  if (after === null || (after && after.length > MOST_AFTER)) {
+    return { ...plain, about: "it makes the file too large to compare" };
+  }
   if (after === undefined) return { ...plain, about: "it does not fit what is in the file", fails: true };
   const about = tool === "write" ? `replaces a file of ${counted(lineCount(before), "line")}` : "changes a file";
   if (before === after) return { ...plain, about: "the file is like this already" };
@@ -58,8 +62,8 @@ export function comparedWith(change: Change, tool: string, file: FileNow): Compa
   return { about, fails: false, lines, diff: unifiedDiff(path, before, after) };
 }
 
-/** A text after all edits in order, as the tool makes them; undefined where one of them does not fit. */
-function edited(before: string, edits: readonly Edit[]): string | undefined {
+/** A text after all edits in order, as the tool makes them; undefined where one of them does not fit, null where it grows too large. */
+function edited(before: string, edits: readonly Edit[]): string | null | undefined {
   let text = before;
   for (const { old, fresh, all } of edits) {
     if (old === "") return undefined;
@@ -68,6 +72,8 @@ function edited(before: string, edits: readonly Edit[]): string | undefined {
     const convert = (piece: string) => (converts ? piece.replace(/\r?\n/g, "\r\n") : piece);
     const parts = text.split(convert(old));
     if (parts.length < 2 || (parts.length > 2 && !all)) return undefined;
+    // Some lines of edits can double a text until it fills the memory.
+    if (text.length + (parts.length - 1) * (convert(fresh).length - convert(old).length) > MOST_AFTER) return null;
     text = parts.join(convert(fresh));
   }
   return text;
