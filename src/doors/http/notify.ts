@@ -19,7 +19,7 @@ export function notifyTarget(command: string, workspace: string): Target {
     events: null,
     name: "notify command",
     async deliver(event, signal): Promise<Outcome> {
-      const body = `${eventBody(event)}\n`;
+      const body = eventBody(event);
       const began = performance.now();
       try {
         const { exitCode, stderr } = await runHook({ command, timeout: TIME_OUT }, body, workspace, signal);

@@ -11,7 +11,7 @@
 import { createHmac, hash } from "node:crypto";
 import type { ServerSettings, WebhookConfig } from "../../types/config.ts";
 import { RotundaError, toRotundaError } from "../../types/error.ts";
-import { type OutboxEvent, type OutboxEventType, outboxEvents, type Subscription } from "../../types/outbox.ts";
+import { type OutboxEvent, outboxEvents, type Subscription } from "../../types/outbox.ts";
 import { nodeHttp } from "../../util/node-http.ts";
 
 /** What became of an attempt. `after`: seconds that the other side asks us to wait. */
@@ -94,12 +94,6 @@ function checked({ url: text, secret, events }: WebhookConfig, where: string) {
     throw new RotundaError("config_invalid", `${where}.url is no http address`);
   if (keyOf(secret).length === 0) throw new RotundaError("config_invalid", `${where}.secret is empty`);
   const known = events && outboxEvents.filter((name) => events.includes(name));
-  const unknown = events?.find((name) => !outboxEvents.includes(name as OutboxEventType));
-  if (unknown !== undefined) {
-    throw new RotundaError("config_invalid", `${where}.events: there is no event ${JSON.stringify(unknown)}`, {
-      remedy: `Events: ${outboxEvents.join(", ")}`,
-    });
-  }
   return { url, events: known ?? null };
 }
 
