@@ -262,9 +262,9 @@ export class Compactor {
     else this.#cut(nodes, elements, limit, lengths.filter((length) => length > limit).length);
   }
 
-  /** The count is a guess, so the endpoint has the last word; but some cut what is too long without one. */
+  /** The count is a guess: only twice as much is surely too long. Some endpoints cut that without a word. */
   #tellTooLong(tokens: number, { window }: Need): void {
-    if (window === undefined || tokens <= window || this.#saidTooLong) return;
+    if (window === undefined || tokens <= 2 * window || this.#saidTooLong) return;
     this.#saidTooLong = true;
     const about = `the prompt has about ${thousands(tokens)} tokens, and the model reads ${thousands(window)}`;
     this.#tell("warn", `${about} (contextWindow): it may refuse the prompt, or see only a part of it`);
