@@ -127,7 +127,7 @@ async function makeMachine(): Promise<Machine> {
   symlinkSync(join(ROOT, "examples"), join(workspace, "examples"));
   for (const name of STUBS)
     writeFileSync(join(bin, name), `#!/bin/sh\n${name === "ssh" ? "cat > /dev/null\n" : ""}exit 0\n`);
-  writeFileSync(join(bin, "npx"), '#!/bin/sh\n[ "$1" = rotunda ] || exit 64\nexec "$@"\n');
+  writeFileSync(join(bin, "npx"), '#!/bin/sh\ncase "$1" in rotunda | node) exec "$@" ;; esac\nexit 64\n');
   const long = `case "$1 $2" in serve*|worker*|"log --follow") exec timeout -s INT 4`;
   const ours = `"${process.execPath}" "${PROGRAM}" "$@" < /dev/null`;
   writeFileSync(
